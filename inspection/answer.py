@@ -36,10 +36,10 @@ def answer(question: Question, models: Models) -> dict[str, Any]:
     """
     kept = models.get(question.run, question.checkpoint)
     run = kept.run
-    check_task(run, translates=question.source is not None)
+    check_task(run, question.source is not None, question.reverse)
     text = question.text if question.source is None else question.source
     assert text is not None
-    example = example_of(run, text, question.target)
+    example = example_of(run, text, question.target, question.reverse)
     outputs = changed_outputs(question, kept, example)
     start, written = example, None
     if question.written:
@@ -57,7 +57,7 @@ def answer(question: Question, models: Models) -> dict[str, Any]:
             if question.written:
                 written = continued(run, start, question.written)[1]
             elif written is not None:
-                written = None if question.patch else translation_of(run, text).text
+                written = None if question.patch else translation_of(run, text, question.reverse).text
             store.write(recording_of(run, example, name_of(question)), question.to)
         found = next_tokens(run, changed, logits)
     else:

@@ -30,7 +30,9 @@ def changed_outputs(question: Question, kept: KeptModel, example: Example) -> di
         outputs = {head: kept.means[head] for head in removed}
     else:
         outputs = dict.fromkeys(removed, 0.0)
-    return outputs if question.patch is None else outputs | patched_outputs(question.patch, kept.run, example)
+    if question.patch is not None:
+        outputs |= patched_outputs(question.patch, kept.run, example, question.reverse)
+    return outputs
 
 
 def heads_of(run: LoadedRun, named: tuple[Named, ...]) -> list[Head]:
@@ -41,10 +43,10 @@ def heads_of(run: LoadedRun, named: tuple[Named, ...]) -> list[Head]:
         raise UserError(f"the model has {error}") from error
 
 
-def patched_outputs(patch: Patch, run: LoadedRun, example: Example) -> dict[Head, Tensor | float]:
+def patched_outputs(patch: Patch, run: LoadedRun, example: Example, reverse: bool) -> dict[Head, Tensor | float]:
     """Return the output [T, D] of the heads of a patch in its text, computed by the whole model."""
     heads = heads_of(run, patch.heads)
-    other = example_of(run, patch.text, patch.target)
+    other = example_of(run, patch.text, patch.target, reverse)
     for side, mine, others in (
         ("text", example.target_ids, other.target_ids),
         ("source", example.source_ids or (), other.source_ids or ()),

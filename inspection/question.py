@@ -23,7 +23,8 @@ LONGEST_TOKEN = 100
 """Maximum number of characters of a token."""
 
 KINDS = ("encoder", "decoder", "cross")
-KEYS = {"run", "checkpoint", "text", "source", "target", "continue", "removed", "how", "patch", "to", "whole_to"}
+TEXTS = {"text", "source", "target", "reverse", "continue"}
+KEYS = {"run", "checkpoint", "removed", "how", "patch", "to", "whole_to"} | TEXTS
 CIRCUIT_KEYS = {"run", "checkpoint", "circuit", "distance", "token"}
 CHECKPOINT = re.compile(r"best|last|step-[0-9]{1,15}(-[0-9]{1,6})?|weights-[0-9]{1,15}")
 
@@ -52,6 +53,8 @@ class Question:
     text: str | None
     source: str | None
     target: str | None
+    reverse: bool
+    """Whether to translate from the target language of the training data to the source language."""
     written: int
     """Number of tokens that a GPT writes after the text."""
     removed: tuple[Named, ...]
@@ -113,6 +116,9 @@ def _question(given: dict[str, Any]) -> Question:
         raise UserError("a question needs either a text (GPT) or a source (translator)")
     if target is not None and source is None:
         raise UserError("a target needs a source")
+    reverse = given.get("reverse", False)
+    if not isinstance(reverse, bool) or (reverse and source is None):
+        raise UserError("'reverse' must be true or false, and needs a source")
     written = given.get("continue", 0)
     if not _is_whole(written, MOST_WRITTEN):
         raise UserError(f"'continue' must be a number of tokens from 0 to {MOST_WRITTEN}")
@@ -127,6 +133,7 @@ def _question(given: dict[str, Any]) -> Question:
         text=text,
         source=source,
         target=target,
+        reverse=reverse,
         written=written,
         removed=_heads(given.get("removed", []), "removed"),
         how=given.get("how", "zero"),
@@ -184,4 +191,6 @@ def _path(given: dict[str, Any], key: str) -> Path:
     value = given.get(key)
     if not isinstance(value, str) or not value or "\0" in value:
         raise UserError(f"'{key}' must be a path")
+    if key == "run" and "," in value and not Path(value).exists():
+        raise UserError("several runs form an ensemble, which has no attention maps: ask one run at a time")
     return Path(value)

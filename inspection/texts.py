@@ -7,7 +7,7 @@ from pathlib import Path
 from attention_maps.record.example import Example
 from configs.errors import UserError
 from data.batches.pairs import source_ids
-from generation.config import SamplingConfig, TranslationConfig
+from generation.config import ONE_DIRECTION, SamplingConfig, TranslationConfig
 from generation.sampling import generate
 from generation.source_notes import unknown_characters
 from generation.translation import Translation, best_translations
@@ -19,25 +19,26 @@ LONGEST = 512
 """Maximum number of tokens of a text or of either side of a pair: the size of a map grows with its square."""
 
 
-def example_of(run: LoadedRun, text: str, target: str | None = None, name: str = "") -> Example:
+def example_of(run: LoadedRun, text: str, target: str | None = None, reverse: bool = False) -> Example:
     """Return a text, or a source and its target, as an example; the model translates a source without a target.
+    reverse: as in TranslationConfig.
 
     Of a text with more tokens than the model reads, only the end is kept, as `generate.py` does. Raises UserError if a
     source or target has more.
     """
     model, source, last = run.model, run.tokenizers[0], run.tokenizers[-1]
     if isinstance(model, GPT):
-        return Example.text([source.eos_id, *source.encode(text)][-limit_of(run) :], source, name)
-    (ids,) = source_ids(source, [text.strip()])
+        return Example.text([source.eos_id, *source.encode(text)][-limit_of(run) :], source)
+    (ids,) = source_ids(source, [text.strip()], reverse)
     check_length(run, [*ids, source.eos_id], "source")
     if target is None:
-        target_ids = translation_of(run, text).tokens[: limit_of(run) - 1]
+        target_ids = translation_of(run, text, reverse).tokens[: limit_of(run) - 1]
     else:
         target_ids = check_length(run, [last.bos_id, *last.encode(target.strip())], "target")[1:]
-    return Example.pair(ids, target_ids, source, last, name)
+    return Example.pair(ids, target_ids, source, last)
 
 
-def continued(run: LoadedRun, example: Example, count: int, name: str = "") -> tuple[Example, str]:
+def continued(run: LoadedRun, example: Example, count: int) -> tuple[Example, str]:
     """Return a GPT's text with at most `count` more tokens, the most likely one each time, and the written text."""
     tokenizer, ids = run.tokenizers[0], list(example.target_ids)
     assert isinstance(run.model, GPT)
@@ -48,20 +49,22 @@ def continued(run: LoadedRun, example: Example, count: int, name: str = "") -> t
         stop, banned = {tokenizer.eos_id}, tokenizer.never_written
         steps = generate(run.model, [ids], config, stop_ids=stop, banned_ids=banned)
         written = [token for (token,) in steps if token is not None]
-    return Example.text([*ids, *written], tokenizer, name), tokenizer.decode(written)
+    return Example.text([*ids, *written], tokenizer), tokenizer.decode(written)
 
 
-def translation_of(run: LoadedRun, source: str) -> Translation:
-    """Return the translation that `generate.py` prints for a source by default."""
+def translation_of(run: LoadedRun, source: str, reverse: bool) -> Translation:
+    """Return the translation that `generate.py` prints for a source by default; reverse: as in TranslationConfig."""
     assert isinstance(run.model, EncoderDecoder)
-    return best_translations(run.model, run.tokenizers, [source.strip()], TranslationConfig())[0]
+    return best_translations(run.model, run.tokenizers, [source.strip()], TranslationConfig(reverse=reverse))[0]
 
 
-def check_task(run: LoadedRun, translates: bool) -> None:
-    """Raise UserError if the question is for a model of the other task."""
+def check_task(run: LoadedRun, translates: bool, reverse: bool) -> None:
+    """Raise UserError if the question is for a model of the other task, or of one direction only."""
     if translates != isinstance(run.model, EncoderDecoder):
         kinds = ("a GPT: it needs a text", "a translator: it needs a source")
         raise UserError(f"{named(run.folder)} is {kinds[isinstance(run.model, EncoderDecoder)]}")
+    if reverse and not run.config.data.both_directions:
+        raise UserError(f"{named(run.folder)} {ONE_DIRECTION}")
 
 
 def check_length(run: LoadedRun, ids: list[int], side: str) -> list[int]:

@@ -20,7 +20,7 @@ from attention_maps.files.errors import NotThere, Refusal
 from attention_maps.files.file_names import ASKED
 from attention_maps.files.recording_checks import AXES, KINDS, READOUTS
 from attention_maps.tensorboard.posted import posted_json
-from attention_maps.tensorboard.questions import Questions, checkpoints
+from attention_maps.tensorboard.questions import Questions, both_directions, checkpoints
 from attention_maps.tensorboard.recording_reader import RecordingReader
 from attention_maps.tensorboard.runs import Runs, roots
 from attention_maps.tensorboard.token_pairs import pair_weights, parse_positions
@@ -44,6 +44,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
         self._logdir = context.logdir or spec or ""
         self._runs = Runs(roots(context.logdir, spec))
         self._recordings = RecordingReader()
+        self._host = getattr(context.flags, "host", None)
         self.questions = Questions()
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
@@ -110,22 +111,31 @@ class AttentionPlugin(base_plugin.TBPlugin):
         return _json(request, pair_weights(steps, chosen, sample, kind, query, key))
 
     def _checkpoints(self, request: Request) -> Response:
-        """List the kept checkpoints of a run. Arguments: `run`."""
-        return _json(request, {"checkpoints": checkpoints(self._runs.run(_argument(request, "run")).folder)})
+        """List the kept checkpoints of a run, and whether it translates in both directions. Arguments: `run`."""
+        folder = self._runs.run(_argument(request, "run")).folder
+        return _json(request, {"checkpoints": checkpoints(folder), "both_directions": both_directions(folder)})
 
     def _ask(self, request: Request) -> Response:
         """Answer a question about a run, {run, text, …}: see `inspection/question.py`."""
-        run, question = _question(request)
+        run, question = self._question(request)
         return _json(request, self.questions.ask(run, self._runs.run(run).folder, question))
 
     def _circuits(self, request: Request) -> Response:
         """Answer what the weights of a head say about tokens, {run, circuit: [kind, layer, head], …}."""
-        run, question = _question(request)
+        run, question = self._question(request)
         return _json(request, self.questions.circuits(self._runs.run(run).folder, question))
 
     def _answer(self, request: Request) -> Response:
         """Return an earlier answer. Arguments: `run`, `recording`."""
         return _json(request, self.questions.answer(_argument(request, "run"), _argument(request, "recording")))
+
+    def _question(self, request: Request) -> tuple[str, dict[str, Any]]:
+        """Return a posted question and the name of its run."""
+        question = posted_json(request, self._host)
+        run = question.get("run")
+        if not isinstance(run, str):
+            raise Refusal("'run' must be the name of a run")
+        return run, question
 
     def _path(self, run: str, recording: str) -> str:
         return (self.questions if ASKED.fullmatch(recording) else self._runs).path(run, recording)
@@ -168,15 +178,6 @@ def _refusal(request: Request, sentence: str, code: int, headers: list[tuple[str
 
 def _json(request: Request, content: Any) -> Response:
     return Respond(request, json.dumps(content, separators=(",", ":"), allow_nan=False), "application/json")
-
-
-def _question(request: Request) -> tuple[str, dict[str, Any]]:
-    """Return a posted question and the name of its run."""
-    question = posted_json(request)
-    run = question.get("run")
-    if not isinstance(run, str):
-        raise Refusal("'run' must be the name of a run")
-    return run, question
 
 
 def _argument(request: Request, name: str, default: str | None = None) -> str:

@@ -6,8 +6,6 @@ import atexit
 import contextlib
 import os
 import re
-import shutil
-import tempfile
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -15,13 +13,14 @@ from typing import Any, NamedTuple
 
 from attention_maps.files.errors import NotThere, Refusal
 from attention_maps.files.file_names import ASKED
+from attention_maps.tensorboard.temporary_folder import TemporaryFolder
 from attention_maps.tensorboard.worker_process import WorkerProcess
 
 KEPT = 64
 """Number of recordings kept, of all runs together."""
 LARGEST = 2**30
 """Bytes of the recordings kept; the newest pair is always kept."""
-KEYS = ("checkpoint", "text", "source", "target", "continue", "removed", "how", "patch")
+KEYS = ("checkpoint", "text", "source", "target", "reverse", "continue", "removed", "how", "patch")
 """Parts of a question that a browser may set."""
 CIRCUIT_KEYS = ("checkpoint", "circuit", "distance", "token")
 """Parts of a question about the weights of a head that a browser may set."""
@@ -44,24 +43,28 @@ class Questions:
         self._lock = threading.Lock()
         self._asked: OrderedDict[int, Asked] = OrderedDict()
         self._last = 0
-        self._folder = ""
-        self._worker: WorkerProcess | None = None
+        self._started: tuple[WorkerProcess, TemporaryFolder] | None = None
+
+    def _start(self) -> tuple[WorkerProcess, TemporaryFolder]:
+        """Return the process that answers, and the folder of its recordings."""
+        with self._lock:
+            if self._started is None:
+                folder = TemporaryFolder()
+                self._started = WorkerProcess(str(folder.path)), folder
+                atexit.register(self.close)
+            return self._started
 
     @property
     def worker(self) -> WorkerProcess:
         """The process that answers."""
-        with self._lock:
-            if self._worker is None:
-                self._folder = tempfile.mkdtemp(prefix=f"attention-questions-{os.getpid()}-")
-                self._worker = WorkerProcess(self._folder)
-                atexit.register(self.close)
-            return self._worker
+        return self._start()[0]
 
     def close(self) -> None:
         """End the process and delete the folder."""
-        if self._worker:
-            self._worker.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._started:
+            worker, folder = self._started
+            worker.close()
+            folder.remove()
 
     def ask(self, run: str, folder: str, question: dict[str, Any]) -> dict[str, Any]:
         """Answer a question about a run, whose recordings are in `folder`: {recording, whole_recording, …answer}.
@@ -70,14 +73,14 @@ class Questions:
         """
         if unknown := sorted(set(question) - {*KEYS, "run"}):
             raise Refusal(f"'{unknown[0][:40]}' is not part of a question")
-        worker = self.worker
+        worker, kept = self._start()
         with self._lock:
             whole, number = self._last + 1, self._last + 2
             self._last += 2
-        to, whole_to = (str(Path(self._folder) / f"{self._id(each)}.safetensors") for each in (number, whole))
+        to, whole_to = (str(kept.path / f"{self._id(each)}.safetensors") for each in (number, whole))
         given = {key: question[key] for key in KEYS if key in question}
         paths = {"run": str(Path(folder).absolute().parent), "to": to, "whole_to": whole_to}
-        Path(self._folder).mkdir(mode=0o700, exist_ok=True)  # a cleaner of temporary files may have removed it
+        kept.create_again()
         try:
             answer = worker.ask(given | paths)
         except BaseException:
@@ -149,6 +152,15 @@ def _size(path: str) -> int:
         return Path(path).stat().st_size
     except OSError:
         return 0
+
+
+def both_directions(folder: str) -> bool:
+    """Return whether a run, whose recordings are in `folder`, was trained to translate in both directions."""
+    try:
+        config = (Path(folder).absolute().parent / "config.yaml").read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return re.search(r"^  both_directions: true$", config, re.MULTILINE) is not None
 
 
 def checkpoints(folder: str) -> list[dict[str, Any]]:

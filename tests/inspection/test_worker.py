@@ -16,6 +16,8 @@ import pytest
 import torch
 
 from attention_maps.files import store
+from generation.config import TranslationConfig
+from generation.translation import best_translations
 from inspection.texts import example_of
 from model.recording import silence_head
 from tests.conftest import ROOT, environment
@@ -125,6 +127,22 @@ def test_a_sentence_is_translated_or_compared_with_its_translation(asking: Askin
     assert {kind for kind, _ in sample.weights} == {"encoder", "decoder", "cross"}
 
 
+def test_a_translator_of_both_directions_translates_back(asking: Asking, translator: Path, tmp_path: Path) -> None:
+    """Guards against a source without the mark of the other direction, and a run that never learned to read it."""
+    assert "one direction only" in asking.refused(translator, source="x", reverse=True)
+    both = tmp_path / "both"
+    shutil.copytree(translator, both, symlinks=True)
+    config = (both / "config.yaml").read_text(encoding="utf-8")
+    (both / "config.yaml").write_text(config.replace("both_directions: false", "both_directions: true"), "utf-8")
+    back = asking.ask(both, source="Emi runs.", reverse=True)
+    assert back["source"] == ["<s>", *asking.ask(both, source="Emi runs.")["source"]]
+    run = load_run(both)
+    (expected,) = best_translations(run.model, run.tokenizers, ["Emi runs."], TranslationConfig(reverse=True))
+    assert back["written"] == expected.text
+    given = asking.ask(both, source="Emi runs.", target="エミは走る。", reverse=True, removed=[["cross", 0, 0]])
+    assert (given["source"], given["written"]) == (back["source"], None)
+
+
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_a_removed_head_equals_a_silenced_one(asking: Asking, trained: Path, task: str) -> None:
     """Guards against predictions, a recording or an attribution that still contain the head."""
@@ -202,6 +220,9 @@ def test_what_cannot_be_answered_is_said_in_a_sentence(asking: Asking, gpt: Path
     assert "'checkpoint' must be" in asking.refused(gpt, text="x", checkpoint="../../x")
     assert "no head 9 in decoder layer 0" in asking.refused(gpt, text="x", removed=[["decoder", 0, 9]])
     assert "'removed' must be" in asking.refused(gpt, text="x", removed=[["decoder", "0", None]])
+    assert "'reverse' must be" in asking.refused(translator, source="x", reverse=1)
+    assert "'reverse' must be" in asking.refused(gpt, text="x", reverse=True)
+    assert "ask one run at a time" in asking.refused(f"{gpt},{translator}", text="x")
     assert "'how' must be" in asking.refused(gpt, text="x", how="median")
     assert "the text is empty" in asking.refused(gpt, text=" ")
     assert "either a text" in asking.refused(gpt)

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from werkzeug.test import TestResponse
+from werkzeug.test import EnvironBuilder, TestResponse
+from werkzeug.wrappers import Request
 
-from attention_maps.tensorboard.posted import LARGEST
+from attention_maps.files.errors import Refusal
+from attention_maps.tensorboard.posted import LARGEST, posted_json
 from attention_maps.tensorboard.worker_process import Unanswered, WorkerProcess
 from tests.attention_maps.tensorboard.conftest import Tab, refusal
 from tests.conftest import ROOT, environment
@@ -83,13 +86,15 @@ def test_a_question_gives_recordings_that_the_tab_reads(asked: Tab) -> None:
 
 def test_the_kept_checkpoints_are_listed(asked: Tab, trained: Path, tmp_path: Path) -> None:
     """Guards against checkpoints that cannot be asked, and a run without any."""
-    (kept,) = asked.json("checkpoints", run="gpt")["checkpoints"]
+    listed = asked.json("checkpoints", run="gpt")
+    (kept,) = listed["checkpoints"]
+    assert listed["both_directions"] is False
     assert kept == {"name": "step-00000006", "step": 6, "best": True, "last": True}
     answer = post(asked, QUESTION | {"checkpoint": kept["name"]}).get_json()
     assert answer["checkpoint"] == kept["name"]
     shutil.copytree(trained / "runs" / "gpt" / "attention", tmp_path / "bare" / "attention")
     bare = Tab(tmp_path)
-    assert bare.json("checkpoints", run="bare") == {"checkpoints": []}
+    assert bare.json("checkpoints", run="bare") == {"checkpoints": [], "both_directions": False}
     assert "contains no checkpoint" in refusal(post(bare, QUESTION | {"run": "bare"}), 400)
     bare.plugin.questions.close()
 
@@ -134,6 +139,40 @@ def test_only_the_page_may_ask(asked: Tab) -> None:
     refusal(post(asked, QUESTION, headers={"Transfer-Encoding": "chunked"}), 413)
 
 
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("127.0.0.1:6006", True),
+        ("[::1]:6006", True),
+        ("192.168.1.7:6006", True),
+        ("localhost:6006", True),
+        ("gpu-box:6006", True),
+        ("gpu-box.local", True),
+        (socket.gethostname(), True),
+        ("tb.lab.example", True),
+        ("rebound.example:6006", False),
+        ("127.0.0.1.rebound.example", False),
+        ("localhost.rebound.example.", False),
+    ],
+)
+def test_a_name_that_may_be_somebody_elses_is_refused(host: str, allowed: bool) -> None:
+    """Guards against DNS rebinding: under its own name, which leads to this machine, a foreign page is of the same
+    origin as TensorBoard. Programs are refused likewise, and pages by https are not."""
+
+    def sent(headers: dict[str, str]) -> Request:
+        given = {"path": "/ask", "method": "POST", "base_url": f"http://{host}", "json": {"run": "gpt"}}
+        return Request(EnvironBuilder(**given, headers=headers).get_environ())
+
+    for headers in ({}, {"Origin": f"http://{host}"}, {"Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}):
+        if allowed:
+            assert posted_json(sent(headers), "tb.lab.example") == {"run": "gpt"}
+        else:
+            with pytest.raises(Refusal, match="may belong to somebody else: open TensorBoard by an IP address"):
+                posted_json(sent(headers), "tb.lab.example")
+    proxied = {"Origin": "https://notebooks.example", "Sec-Fetch-Site": "same-origin"}
+    assert posted_json(sent(proxied)) == {"run": "gpt"}
+
+
 def test_the_weights_of_a_head_are_asked_in_the_same_way(asked: Tab) -> None:
     """Guards the route of circuits: only for the page, and only with the parts of such a question."""
 
@@ -161,7 +200,20 @@ def test_hostile_questions_are_refused_quickly(asked: Tab, trained: Path) -> Non
         [["decoder", 0, 9]], [["decoder", 10**9, None]], [["x", 0, 0]], [["decoder", 0, 0]] * 5000, {"text": "x"},
         {"text": "x", "heads": [["decoder", 0, 7]]}, "step-00000006/../x", "last ", "mean ", 201,
     ]  # fmt: skip
-    keys = ["run", "checkpoint", "text", "source", "target", "continue", "removed", "how", "patch", "to", "x" * 50]
+    keys = [
+        "run",
+        "checkpoint",
+        "text",
+        "source",
+        "target",
+        "reverse",
+        "continue",
+        "removed",
+        "how",
+        "patch",
+        "to",
+        "x" * 50,
+    ]
     started = time.monotonic()
     for _ in range(1000):
         question: Any = dict(QUESTION)

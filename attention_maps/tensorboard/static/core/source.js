@@ -87,9 +87,9 @@ export class Source {
     return (this.metas.get(key) ?? (await this.once(`${key}|meta`, found, (one) => this.metas.put(key, one, one.size)))).meta;
   }
 
-  /** The kept checkpoints of a run, by step: [{name, step, best, last}]. */
+  /** {checkpoints: those that a run has kept, by step: [{name, step, best, last}], both_directions: whether it also translates back}. */
   async checkpoints(run) {
-    return this.archive ? [] : (await (await answer('checkpoints', {run})).json()).checkpoints;
+    return (await answer('checkpoints', {run})).json();
   }
 
   /** Ask the model of a run: {run, text or source, …} -> {recording, whole_recording, tokens, next, losses, …}. */

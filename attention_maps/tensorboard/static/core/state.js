@@ -38,7 +38,7 @@ const INITIAL = {
   order: 'layer', // overview: by layer, or by score
   removed: '', // ask: heads without which the model is asked, "cross.0.1,decoder.2.*"
   how: 'zero', // ask: the output of a chosen head is zero, its mean, or that in another text
-  checkpoint: '', // ask and circuits: the name of a checkpoint; '' is the best one
+  checkpoint: '', // ask and circuits: best, last or the name of kept weights; '' are those nearest to the step shown
   distance: 1, // circuits: tokens from the key back to the query
   piece: '', // circuits: only the pairs with this token
   follow: false, // jump to the newest step as it appears

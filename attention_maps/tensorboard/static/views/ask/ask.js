@@ -3,9 +3,10 @@
 import {recordingTitle} from '../../core/recordings.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
-import {menu, segments} from '../../dom/fields.js';
+import {segments, tick} from '../../dom/fields.js';
+import {KeptWeights} from '../kept_weights.js';
 import {Answer} from './answer.js';
-import {checkpointOptions, headName, headsIn, listed, questionOf, textsOf, withHead} from './question.js';
+import {headName, headsIn, isReversed, listed, questionOf, textsOf, withHead} from './question.js';
 
 export const view = {
   name: 'ask',
@@ -15,6 +16,8 @@ export const view = {
   create: (context) => new Ask(context),
 };
 
+const LACKING = 'This run has no checkpoint, so its model cannot be asked.';
+const REVERSE = 'From the target language of the training data to the source language';
 const HOW = 'What replaces the output of these heads: zero, its mean over the recorded examples of the run, or their output in another text (patching)';
 
 class Ask {
@@ -24,14 +27,15 @@ class Ask {
     this.typed = false; // the text was changed by hand: other recordings no longer replace it
     this.asking = false;
     this.own = ''; // the recording of the text in the form, which may hold a continuation as well
-    const area = (label, rows) => element('textarea', {rows, maxlength: 2000, 'aria-label': label, placeholder: label, oninput: () => (this.typed = true)});
-    this.text = area('text', 3);
-    this.target = area('translation (optional: otherwise the model translates)', 2);
+    const area = (label, rows, oninput) => element('textarea', {rows, maxlength: 2000, 'aria-label': label, placeholder: label, oninput});
+    const typing = () => (this.typed = true);
+    this.text = area('text', 3, typing);
+    this.target = area('translation (optional: otherwise the model translates)', 2, typing);
     this.other = area('another text of as many tokens: the heads take their output from it', 2);
-    this.other.oninput = null; // it does not replace the text of the example
     this.count = element('input', {type: 'number', min: 0, max: 200, value: 0, 'aria-label': 'tokens to write'});
     this.counting = element('label', {class: 'field'}, 'write', this.count, 'more tokens');
-    this.checkpoint = menu('checkpoint', (checkpoint) => state.set({checkpoint}), 'The checkpoints that the run has kept');
+    this.weights = new KeptWeights(context);
+    this.reverse = tick('translate back', typing, REVERSE);
     this.how = segments('replaced by', {zero: 'zero', mean: 'mean', other: 'another text'}, (how) => state.set({how}), HOW);
     this.chips = element('span', {class: 'ask-heads', 'aria-label': 'removed heads'});
     const button = (text, title, onclick) => element('button', {type: 'button', title, onclick}, text);
@@ -44,9 +48,10 @@ class Ask {
       {class: 'ask-form', onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event)},
       this.text,
       this.target,
-      element('div', {class: 'view-controls'}, this.send, this.checkpoint.element, this.counting),
+      element('div', {class: 'view-controls'}, this.send, this.weights.element, this.reverse.element, this.counting),
       element('div', {class: 'view-controls'}, this.head, this.layer, this.chips, this.how.element),
       element('div', {}, this.other),
+      this.weights.note,
     );
     this.answer = new Answer(context);
     this.closed = element('p', {hidden: true}, 'Questions need a running TensorBoard: this page is a file without a model.');
@@ -69,7 +74,7 @@ class Ask {
       this.context.askAtOnce = false;
       this.ask();
     }
-    return Promise.all([this.showCheckpoints(), this.answer.draw()]);
+    return Promise.all([this.showWeights(), this.answer.draw()]);
   }
 
   /** The text of the example shown, unless another one is being typed. */
@@ -87,6 +92,7 @@ class Ask {
     const {text, target} = textsOf(sample);
     this.text.value = text;
     this.target.value = target;
+    this.reverse.show(isReversed(sample));
     this.text.lang = this.target.lang = '';
   }
 
@@ -118,28 +124,20 @@ class Ask {
     this.context.state.set({removed: withHead(this.context.state.now.removed, {kind, layer, head})});
   }
 
-  async showCheckpoints() {
-    const {source, state} = this.context;
-    const {run} = state.now;
-    if (run === this.listedRun) return this.checkpoint.show(this.options, this.chosenCheckpoint());
+  /** List the kept weights; without any, the model cannot be asked. */
+  async showWeights() {
+    let chosen = null;
     try {
-      const found = await source.checkpoints(run);
-      if (run !== state.now.run) return undefined;
-      this.options = checkpointOptions(found);
-      this.listedRun = run;
-      this.send.disabled = !found.length;
-      if (!this.asking) this.status.textContent = found.length ? '' : 'This run has no checkpoint, so its model cannot be asked.';
+      chosen = await this.weights.choose();
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       this.status.textContent = error.message;
-      return undefined;
+      return;
     }
-    return this.checkpoint.show(this.options, this.chosenCheckpoint());
-  }
-
-  chosenCheckpoint() {
-    const {checkpoint} = this.context.state.now;
-    return this.options.some(({value}) => value === checkpoint) ? checkpoint : '';
+    this.send.disabled = this.asking || !chosen;
+    this.reverse.element.hidden = this.target.hidden || !chosen?.bothDirections;
+    if (!chosen) this.status.textContent = LACKING;
+    else if (this.status.textContent === LACKING) this.status.textContent = '';
   }
 
   submit(event) {
@@ -156,25 +154,29 @@ class Ask {
   async ask() {
     if (this.asking) return;
     const {source, state, recordings} = this.context;
-    const {run} = state.now;
-    const question = questionOf(state.now, this.frame.sample, {
+    const {now} = state;
+    const {sample} = this.frame;
+    const typed = {
       text: this.text.value,
       target: this.target.value,
+      reverse: this.reverse.box.checked,
       count: Number(this.count.value) || 0,
       other: this.other.value,
-    });
+    };
     this.wait(true);
     try {
-      const {recording} = await source.ask(question);
+      const weights = await this.weights.choose();
+      typed.reverse &&= weights?.bothDirections;
+      const {recording} = await source.ask(questionOf(now, weights?.name ?? '', sample, typed));
       await recordings.refresh();
       this.status.textContent = `${recordingTitle(recording)} is answered: all views show its maps.`;
       this.typed = false;
       this.own = recording;
-      if (state.now.run === run) state.set({recording, sample: 0, token: '', against: '', follow: false});
+      if (state.now.run === now.run) state.set({recording, sample: 0, token: '', against: '', follow: false});
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       this.status.textContent = error.message;
-      this.listedRun = null; // its checkpoint may be gone
+      this.weights.forget();
     } finally {
       this.wait(false);
     }

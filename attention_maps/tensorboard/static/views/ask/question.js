@@ -34,26 +34,24 @@ export function withHead(removed, {kind, layer, head}) {
   return listed([...heads.filter((one) => head !== '*' || !same(one)), {kind, layer, head}]);
 }
 
-/** The entries of a list of the kept checkpoints. */
-export function checkpointOptions(found) {
-  const marks = ({best, last}) => [best && 'best', last && 'last'].filter(Boolean).join(', ');
-  const text = (one) => `step ${one.step.toLocaleString('en')}${marks(one) && ` (${marks(one)})`}`;
-  return [{value: '', text: 'best'}, ...found.map((one) => ({value: one.name, text: text(one)}))];
-}
-
 /** "cross-attention 0.1" is layer 0, head 1. */
 export function headName({kind, layer, head}) {
   return `${kind === 'cross' ? 'cross-attention' : kind} ${layer}.${head === '*' ? 'all' : head}`;
 }
 
+/** Whether a sample is translated in the other direction: then its source begins with a special token. */
+export function isReversed({source}) {
+  return source !== null && source.pieces.length > 1 && Boolean(source.special[0]);
+}
+
 /**
- * The question to send: `state` names run, checkpoint and heads; of a translation, `target` may be empty. `other` is the text whose
- * outputs replace those of the heads; a text cannot be continued with them.
+ * The question to send: `state` names run and heads, `checkpoint` the weights; of a translation, `target` may be empty. `other` is the text
+ * whose outputs replace those of the heads; a text cannot be continued with them.
  */
-export function questionOf({run, checkpoint, removed, how}, sample, {text, target, count, other}) {
+export function questionOf({run, removed, how}, checkpoint, sample, {text, target, reverse, count, other}) {
   const heads = headsIn(removed).map(({kind, layer, head}) => [kind, layer, head === '*' ? null : head]);
   const patch = how === 'other' && heads.length ? {text: other, heads} : null;
-  const texts = sample.source ? {source: text, ...(target.trim() && {target})} : {text, continue: patch ? 0 : count};
+  const texts = sample.source ? {source: text, ...(target.trim() && {target}), ...(reverse && {reverse})} : {text, continue: patch ? 0 : count};
   if (patch) return {run, checkpoint, ...texts, patch};
   return {run, checkpoint, ...texts, removed: heads, how: how === 'other' ? 'zero' : how};
 }

@@ -3,8 +3,8 @@
 import {languageOf, readable} from '../../core/format.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
-import {menu} from '../../dom/fields.js';
-import {checkpointOptions, headName} from '../ask/question.js';
+import {headName} from '../ask/question.js';
+import {KeptWeights} from '../kept_weights.js';
 import {TokenTable} from './token_table.js';
 
 export const view = {
@@ -26,7 +26,7 @@ class Circuits {
   constructor(context) {
     this.context = context;
     const {state} = context;
-    this.checkpoint = menu('checkpoint', (checkpoint) => state.set({checkpoint}), 'The checkpoints that the run has kept');
+    this.weights = new KeptWeights(context);
     const number = {type: 'number', min: -4096, max: 4096, step: 1, 'aria-label': 'distance', title: DISTANCE};
     this.distance = element('input', {...number, onchange: () => state.set({distance: Math.trunc(Number(this.distance.value) || 0)})});
     this.piece = element('input', {
@@ -40,7 +40,7 @@ class Circuits {
     this.controls = element(
       'div',
       {class: 'view-controls'},
-      this.checkpoint.element,
+      this.weights.element,
       element('label', {class: 'field'}, 'token', this.piece),
       this.distances,
     );
@@ -51,32 +51,33 @@ class Circuits {
     const direct = element('p', {class: 'view-note'}, DIRECT);
     const both = element('div', {class: 'circuits-both'}, this.attends.element, this.writes.element);
     this.body = element('div', {hidden: true}, this.copying, both, direct);
-    this.element = element('div', {class: 'circuits-view'}, this.status, this.body);
+    this.element = element('div', {class: 'circuits-view'}, this.status, this.weights.note, this.body);
   }
 
   async draw(frame) {
     const {source, state} = this.context;
-    const {run, checkpoint, distance, piece} = state.now;
+    const {run, distance, piece} = state.now;
     const {kind, layer, head} = frame;
     this.distance.value = distance;
     this.piece.value = piece;
     if (source.archive) return this.say('The weights are not part of this exported page: circuits need a running TensorBoard.');
     if (typeof head !== 'number') return this.say('Choose one head in the list: circuits belong to a single head.');
-    const asked = JSON.stringify([run, checkpoint, kind, layer, head, distance, piece]);
-    if (asked === this.asked) return this.show();
     const turn = (this.turn = {});
-    this.say(this.found ? 'asking…' : 'asking… (the first question loads the model)', {keep: Boolean(this.found)});
     try {
-      const kept = await source.checkpoints(run);
+      const weights = await this.weights.choose();
       if (turn !== this.turn) return undefined;
-      if (!kept.length) return this.say('This run has no checkpoint, so the weights of its heads cannot be read.');
-      this.checkpoint.show(checkpointOptions(kept), kept.some(({name}) => name === checkpoint) ? checkpoint : '');
+      if (!weights) return this.say('This run has no checkpoint, so the weights of its heads cannot be read.');
+      const checkpoint = weights.name;
+      const asked = JSON.stringify([run, checkpoint, kind, layer, head, distance, piece]);
+      if (asked === this.asked) return this.show();
+      this.say(this.found ? 'asking…' : 'asking… (the first question loads the model)', {keep: Boolean(this.found)});
       const question = {run, checkpoint, circuit: [kind, layer, head], distance: kind === 'encoder' ? distance : Math.max(distance, 0)};
       const found = await source.circuits(piece ? {...question, token: piece} : question);
       if (turn !== this.turn) return undefined;
       Object.assign(this, {asked, found, place: {kind, layer, head}});
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
+      this.weights.forget();
       return turn === this.turn ? this.say(error.message) : undefined;
     }
     return this.show();
@@ -91,8 +92,8 @@ class Circuits {
 
   show() {
     const {found, place} = this;
-    const {step, checkpoint, attends, writes, copying, own, rotary} = found;
-    this.say(`${headName(place)}, weights of step ${step.toLocaleString('en')} (${checkpoint})`, {keep: true});
+    const {step, attends, writes, copying, own, rotary} = found;
+    this.say(`${headName(place)}, weights of step ${step.toLocaleString('en')}`, {keep: true});
     this.distances.hidden = !rotary;
     const at = rotary ? ` at a distance of ${this.context.state.now.distance}` : '';
     const sides = {cross: ['target token', 'source token'], encoder: ['source token', 'source token']}[place.kind] ?? ['token', 'token'];
