@@ -15,7 +15,10 @@ Exporter = Callable[[Trained, Path, ExportSettings], list[str]]
 """Writes a model into an empty folder and returns lines for the terminal: what was written, and how to use it. Raises
 UserError, naming the option, if the format cannot hold the model exactly."""
 
-FORMATS = {"huggingface": ("interop.huggingface.export", "write_huggingface", ("transformers",))}
+FORMATS = {
+    "huggingface": ("interop.huggingface.export", "write_huggingface", ("transformers",)),
+    "ctranslate2": ("interop.ctranslate.export", "write_ctranslate2", ("ctranslate2",)),
+}
 """For each format: the module and function that write it, and the packages that it needs (extra `export`)."""
 
 

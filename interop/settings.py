@@ -29,8 +29,8 @@ class ExportSettings:
     to: str | None = None
     """The folder to write, which must not exist yet."""
 
-    format: Literal["huggingface"] = "huggingface"
-    """`huggingface`: a folder for `from_pretrained` of transformers."""
+    format: Literal["huggingface", "ctranslate2"] = "huggingface"
+    """`huggingface`: a folder for `from_pretrained` of transformers. `ctranslate2`: a folder for CTranslate2."""
 
     checkpoint: str = "best"
     """`best` (lowest validation loss), `last`, or the name of a step, step-00000500."""

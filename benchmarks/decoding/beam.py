@@ -196,24 +196,26 @@ def ctranslate2(run: str, sentences: str, beam_size: int, to: str, compute: str,
     """Return a step that calls `Translator.translate_batch`, which sorts by length and distributes the batches."""
     import ctranslate2 as library
 
-    from benchmarks.peers.ctranslate_two import options, words, write_translator
+    from benchmarks.peers.ctranslate_two import options
+    from interop.ctranslate.export import write_model
 
     chosen = options(compute, threads, workers)
     model, tokenizers, texts = loaded(run, sentences)
-    context = model.config.context
+    context, source, target = model.config.context, tokenizers[0].spellings, tokenizers[-1].spellings
+    ids = {piece: token for token, piece in enumerate(target)}
     with tempfile.TemporaryDirectory() as folder:
-        write_translator(model, Path(folder))
+        write_model(model, tokenizers, Path(folder))
         translator = library.Translator(folder, **chosen)
 
     def translate() -> tuple[Hypotheses, list[str]]:
-        results = translator.translate_batch(
-            [words(source) for source in encoded(tokenizers[0], texts, context)],
+        results = translator.translate_batch(  # which adds eos to each source
+            [[source[token] for token in row[:-1]] for row in encoded(tokenizers[0], texts, context)],
             beam_size=beam_size,
             length_penalty=1.0,
             max_batch_size=BATCH_SIZE,
             max_decoding_length=context - 1,
         )
-        found = [[int(word) for word in result.hypotheses[0]] for result in results]
+        found = [[ids[piece] for piece in result.hypotheses[0]] for result in results]
         return found, [tokenizers[-1].decode(tokens) for tokens in found]
 
     return keeping(translate, len(texts), to)

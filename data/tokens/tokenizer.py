@@ -106,6 +106,11 @@ class Tokenizer:
         return int(self._processor.vocab_size())
 
     @property
+    def spellings(self) -> list[str]:
+        """Return how the SentencePiece model spells each token, by id: distinct, spaces as ▁, bytes as <0xE3>."""
+        return [self._processor.id_to_piece(token) for token in range(self.vocab_size)]
+
+    @property
     def never_written(self) -> list[int]:
         """Return the ids that a model must not generate: all special ids except eos."""
         return sorted(self.special_ids - {self.eos_id})

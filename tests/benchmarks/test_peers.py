@@ -9,7 +9,6 @@ from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -21,8 +20,6 @@ from benchmarks.peers.reference_beam import reference_beam
 from benchmarks.peers.weights import never_written
 from data.tokens.tokenizer import Tokenizer
 from generation.beam_search import beam_search
-from generation.config import SamplingConfig
-from generation.sampling import generate
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -79,12 +76,6 @@ def best_hypotheses(model: EncoderDecoder, source: Tensor, real: Tensor) -> list
     return [best.tokens for (best,) in found]
 
 
-def written_greedily(model: GPT, prompts: list[list[int]], count: int) -> list[list[int]]:
-    """Return `count` greedily chosen tokens after each prompt; token 0, the peer's end-of-text token, is banned."""
-    steps = generate(model, prompts, SamplingConfig(temperature=0, max_tokens=count), banned_ids={0})
-    return [list(text) for text in zip(*steps, strict=True)]
-
-
 @torch.no_grad()
 def test_gpt2_of_hugging_face_gives_our_logits(gpt: GPT, tokens: Tensor) -> None:
     """Guards against a matrix that is not transposed, queries and keys exchanged, and missing biases or gains."""
@@ -105,24 +96,6 @@ def test_nanogpt_gives_our_logits(gpt: GPT, tokens: Tensor) -> None:
 
 
 @torch.no_grad()
-def test_ctranslate2_gives_our_logits_and_writes_our_text(gpt: GPT, tokens: Tensor, tmp_path: Path) -> None:
-    """Guards against the same errors and, in CTranslate2's own loop, a prompt counted twice or positions off by one."""
-    ctranslate2 = pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
-    from benchmarks.peers.ctranslate_two import words, write_generator
-
-    write_generator(gpt, tmp_path)
-    peer = ctranslate2.Generator(str(tmp_path))
-    logits = torch.from_numpy(np.array(peer.forward_batch(tokens.tolist())))
-    torch.testing.assert_close(logits, gpt(tokens), rtol=1e-4, atol=1e-4)
-
-    prompts = tokens[:, :2].tolist()
-    results = peer.generate_batch(
-        [words(prompt) for prompt in prompts], include_prompt_in_result=False, min_length=20, max_length=20
-    )
-    assert [result.sequences_ids[0] for result in results] == written_greedily(gpt, prompts, 20)
-
-
-@torch.no_grad()
 def test_pegasus_gives_our_logits_and_finds_our_hypotheses(
     translator: EncoderDecoder, sources: tuple[Tensor, Tensor]
 ) -> None:
@@ -138,21 +111,6 @@ def test_pegasus_gives_our_logits_and_finds_our_hypotheses(
         input_ids=source, attention_mask=real.long(), num_beams=5, max_new_tokens=12, early_stopping=True
     )
     found = [[token for token in row if token not in (BOS, EOS)] for row in written.tolist()]
-    assert found == best_hypotheses(translator, source, real)
-
-
-def test_ctranslate2_finds_our_hypotheses(
-    translator: EncoderDecoder, sources: tuple[Tensor, Tensor], tmp_path: Path
-) -> None:
-    """Guards against weights in the wrong layer, special tokens in the output, and a source without its last token."""
-    ctranslate2 = pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
-    from benchmarks.peers.ctranslate_two import words, write_translator
-
-    write_translator(translator, tmp_path)
-    source, real = sources
-    texts = [words(row[:length]) for row, length in zip(source.tolist(), LENGTHS, strict=True)]
-    results = ctranslate2.Translator(str(tmp_path)).translate_batch(texts, beam_size=5, max_decoding_length=12)
-    found = [[int(word) for word in result.hypotheses[0]] for result in results]
     assert found == best_hypotheses(translator, source, real)
 
 

@@ -1,0 +1,54 @@
+"""Write a trained model as a folder for CTranslate2: its model, and the SentencePiece tokenizers beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ctranslate2.specs import TransformerDecoderModelSpec, TransformerSpec
+
+from data.tokens.tokenizer import Tokenizer
+from interop.ctranslate.model import generator_spec, translator_spec
+from interop.settings import ExportSettings
+from interop.trained import Trained
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+
+ONE, TWO = ("sentencepiece.model",), ("sentencepiece.source.model", "sentencepiece.target.model")
+"""Names of the tokenizer files: of a run with one tokenizer, and with two."""
+
+
+def write_ctranslate2(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
+    """Write model and tokenizers; as `interop.formats.Exporter`."""
+    write_model(trained.model, trained.tokenizers, folder)
+    names = ONE if len(trained.tokenizers) == 1 else TWO
+    for name, tokenizer in zip(names, trained.tokenizers, strict=True):
+        tokenizer.save(folder / name)
+    kind = "Generator" if isinstance(trained.model, GPT) else "Translator"
+    return [
+        f"{settings.to}: a model for CTranslate2, in float32; compute_type='int8' rounds it while it is loaded",
+        f"ctranslate2.{kind}({str(settings.to)!r}) takes and returns the pieces of {' and '.join(names)}",
+    ]
+
+
+def write_model(model: GPT | EncoderDecoder, tokenizers: Sequence[Tokenizer], folder: Path) -> None:
+    """Write a model, in float32, into an existing folder. Its tokens are the pieces of the tokenizers.
+
+    Raises UserError naming each option that CTranslate2 does not have.
+    """
+    source, target = tokenizers[0], tokenizers[-1]
+    spec: TransformerDecoderModelSpec | TransformerSpec
+    if isinstance(model, GPT):
+        spec = generator_spec(model, target.spellings, target.eos_id, target.unk_id, target.never_written)
+    else:
+        special = {"bos": target.bos_id, "eos": target.eos_id, "unk": target.unk_id}
+        spec = translator_spec(model, source.spellings, target.spellings, special, target.never_written)
+    save(spec, folder)
+
+
+def save(spec: TransformerDecoderModelSpec | TransformerSpec, folder: Path) -> None:
+    """Write a specification into an existing folder. Equal matrices are written once: tied embeddings, and gate and
+    value of relu2."""
+    spec.validate()
+    spec.optimize()
+    spec.save(str(folder))

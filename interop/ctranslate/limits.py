@@ -1,0 +1,24 @@
+"""What CTranslate2 cannot compute exactly. This module imports neither torch nor CTranslate2."""
+
+from __future__ import annotations
+
+from model.config import ModelConfig
+
+
+def refusals(config: ModelConfig, task: str) -> list[str]:
+    """Return one sentence for each option of a model (task: gpt or translate) that CTranslate2 does not have, naming
+    the option and what to train instead; empty if it computes the model exactly."""
+    found = []
+    if config.token_shift and task == "gpt":
+        found.append(
+            "model.token_shift=true: CTranslate2 does not add the vector of the token before; train with "
+            "model.token_shift=false"
+        )
+    # Its decoder splits the queries of cross-attention into heads after their norm (4.8, attention.cc), while it
+    # normalises the queries of self-attention, and all keys, head by head. With one head both are the same.
+    if config.qk_norm and config.heads > 1 and task == "translate":
+        found.append(
+            "model.qk_norm=true: CTranslate2 normalises the queries of cross-attention over all heads together, not "
+            "over each head; train with model.qk_norm=false"
+        )
+    return found
