@@ -141,7 +141,7 @@ class CrossAttention(Attention):
         super().__init__(config, kind, layer)
         self.query = nn.Linear(config.width, config.width, bias=config.bias)
         self.key_value = nn.Linear(config.width, 2 * self.kv_heads * self.head_width, bias=config.bias)
-        self.query_key_norm = make_rms_norm(config, self.head_width) if config.qk_norm else None
+        self.query_key_norm = make_rms_norm(config, self.head_width) if config.cross_qk_norm else None
         self.keeps_queries = False
         self.kept: tuple[Tensor, Tensor] | None = None
         """With `keeps_queries`: queries [B, H, T, D] and keys of the last training batch, for guided alignment."""

@@ -80,7 +80,12 @@ class ModelConfig:
     2016; GPT-2 uses the latter), `silu` (also called swish, Ramachandran et al. 2017) or `swiglu` (Shazeer 2020)."""
 
     qk_norm: bool = True
-    """RMSNorm on the queries and keys of each head (Henry et al. 2020): more stable at high learning rates."""
+    """RMSNorm on the queries and keys of each head of self-attention (Henry et al. 2020): more stable at high learning
+    rates."""
+
+    cross_qk_norm: bool = False
+    """The same in cross-attention. Off by default: it lowers the loss of a translator by 0.03 nats in the first epoch,
+    but inference engines such as CTranslate2 cannot compute it."""
 
     bias: bool = False
     """Bias terms in linear layers and norms. Off by default: at these sizes biases slow training down without lowering

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from interop.family import foreign_options
 from model.config import ModelConfig
 
 
 def refusals(config: ModelConfig, task: str) -> list[str]:
     """Return one sentence for each option of a model (task: gpt or translate) that CTranslate2 does not have, naming
     the option and what to train instead; empty if it computes the model exactly."""
-    found = []
+    found = foreign_options(config, "CTranslate2")
     if config.token_shift and task == "gpt":
         found.append(
             "model.token_shift=true: CTranslate2 does not add the vector of the token before; train with "
@@ -16,9 +17,9 @@ def refusals(config: ModelConfig, task: str) -> list[str]:
         )
     # Its decoder splits the queries of cross-attention into heads after their norm (4.8, attention.cc), while it
     # normalises the queries of self-attention, and all keys, head by head. With one head both are the same.
-    if config.qk_norm and config.heads > 1 and task == "translate":
+    if config.cross_qk_norm and config.heads > 1 and task == "translate":
         found.append(
-            "model.qk_norm=true: CTranslate2 normalises the queries of cross-attention over all heads together, not "
-            "over each head; train with model.qk_norm=false"
+            "model.cross_qk_norm=true: CTranslate2 normalises the queries of cross-attention over all heads together, "
+            "not over each head; train with model.cross_qk_norm=false"
         )
     return found

@@ -146,6 +146,8 @@ def _fill_cross_attention(theirs: Any, ours: CrossDecoderBlock) -> None:
     if attention.query_key_norm is not None:
         _fill_norm(theirs.q_norm, attention.query_key_norm)
         _fill_norm(theirs.k_norm, attention.query_key_norm)
+    elif hasattr(theirs, "q_norm"):  # made for self-attention and cross-attention alike
+        del theirs.q_norm, theirs.k_norm
 
 
 def _fill_output(decoder: Any, norm: nn.Module, weight: Tensor, never_written: Sequence[int]) -> None:

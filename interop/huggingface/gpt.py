@@ -9,6 +9,7 @@ from typing import Any, cast
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from configs.errors import UserError
+from interop.family import foreign_options
 from interop.huggingface.weights import ACTIVATIONS, Weights, each_head_its_key, layer, load, norm_eps, split
 from model.blocks import DecoderBlock
 from model.config import ModelConfig
@@ -56,7 +57,7 @@ def architecture(config: ModelConfig) -> str:
     and what to train instead."""
     rotary, gated = config.position == "rotary", config.activation == "swiglu"
     layer_norm, qk_norm, bias = config.norm == "layer", config.qk_norm, config.bias
-    refused = [
+    refused = foreign_options(config, "transformers") + [
         sentence
         for holds, sentence in (
             (

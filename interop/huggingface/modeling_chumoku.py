@@ -44,6 +44,7 @@ class ChumokuConfig(PretrainedConfig):
         position: str = "rotary",
         activation: str = "relu2",
         qk_norm: bool = True,
+        cross_qk_norm: bool = False,
         bias: bool = False,
         share_embeddings: bool = True,
         tie_embeddings: bool = True,
@@ -59,7 +60,7 @@ class ChumokuConfig(PretrainedConfig):
         self.heads, self.kv_heads, self.width, self.feed_forward = heads, kv_heads, width, feed_forward
         self.context = context
         self.norm, self.position, self.activation = norm, position, activation
-        self.qk_norm, self.bias = qk_norm, bias
+        self.qk_norm, self.cross_qk_norm, self.bias = qk_norm, cross_qk_norm, bias
         self.share_embeddings, self.tie_embeddings = share_embeddings, tie_embeddings
         self.dropout, self.attention_dropout, self.initializer_range = dropout, attention_dropout, initializer_range
         # The second switches on what `_tied_weights_keys` says.
@@ -83,12 +84,12 @@ def rotate(x: Tensor, angles: Tensor) -> Tensor:
 class Attention(nn.Module):
     """The parts that self-attention and cross-attention share."""
 
-    def __init__(self, config: ChumokuConfig, layer: int) -> None:
+    def __init__(self, config: ChumokuConfig, layer: int, qk_norm: bool) -> None:
         super().__init__()
         self.layer, self.heads, self.kv_heads = layer, config.heads, config.kv_heads
         self.head_width = config.width // config.heads
         self.dropout = config.attention_dropout
-        self.query_key_norm = nn.RMSNorm(self.head_width, eps=1e-6) if config.qk_norm else None
+        self.query_key_norm = nn.RMSNorm(self.head_width, eps=1e-6) if qk_norm else None
         self.output = nn.Linear(config.width, config.width, bias=config.bias)
 
     def split(self, fused: Tensor) -> Tensor:
@@ -107,7 +108,7 @@ class SelfAttention(Attention):
     """Tokens attend to tokens of the same text."""
 
     def __init__(self, config: ChumokuConfig, layer: int) -> None:
-        super().__init__(config, layer)
+        super().__init__(config, layer, config.qk_norm)
         total = (self.heads + 2 * self.kv_heads) * self.head_width
         self.query_key_value = nn.Linear(config.width, total, bias=config.bias)
 
@@ -128,7 +129,7 @@ class CrossAttention(Attention):
     """Target tokens attend to all source tokens, without rotation."""
 
     def __init__(self, config: ChumokuConfig, layer: int) -> None:
-        super().__init__(config, layer)
+        super().__init__(config, layer, config.cross_qk_norm)
         self.query = nn.Linear(config.width, config.width, bias=config.bias)
         self.key_value = nn.Linear(config.width, 2 * self.kv_heads * self.head_width, bias=config.bias)
 

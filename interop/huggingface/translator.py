@@ -15,7 +15,9 @@ from typing import cast
 from torch import Tensor, nn
 from transformers import PegasusConfig, PegasusForConditionalGeneration, PreTrainedModel
 
+from configs.errors import UserError
 from data.tokens.tokenizer import Tokenizer
+from interop.family import foreign_options
 from interop.huggingface.modeling_chumoku import ChumokuConfig, ChumokuForSeq2SeqLM
 from interop.huggingface.weights import ACTIVATIONS, Weights, each_head_its_key, layer, load, split
 from model.blocks import CrossDecoderBlock, DecoderBlock, EncoderBlock
@@ -32,7 +34,9 @@ SPECIAL_IDS = {
 
 def seq2seq_lm(model: EncoderDecoder) -> PreTrainedModel:
     """Return a model of transformers with the weights of a translator, in evaluation mode: Pegasus if it computes the
-    model exactly, otherwise our own class. The padding rows of the vocabulary are left out."""
+    model exactly, otherwise our own class. The padding rows of the vocabulary are left out. Raises UserError."""
+    if refused := foreign_options(model.config, "transformers"):
+        raise UserError(*refused)
     return pegasus(model) if is_classic(model) else chumoku(model)
 
 
@@ -44,6 +48,7 @@ def is_classic(model: EncoderDecoder) -> bool:
         and config.position != "rotary"
         and config.activation != "swiglu"
         and not config.qk_norm
+        and not config.cross_qk_norm
         and config.tie_embeddings
         and model.source_embedding.tokens is model.target_embedding.tokens
     )
@@ -66,6 +71,7 @@ def chumoku(model: EncoderDecoder) -> PreTrainedModel:
         position=ours.position,
         activation=ours.activation,
         qk_norm=ours.qk_norm,
+        cross_qk_norm=ours.cross_qk_norm,
         bias=ours.bias,
         share_embeddings=model.source_embedding.tokens is model.target_embedding.tokens,
         tie_embeddings=ours.tie_embeddings,

@@ -14,7 +14,9 @@ CLASSIC = ModelConfig(layers=2, heads=2, width=32, context=16, norm="layer", qk_
 CLASSIC.position, CLASSIC.activation = "sinusoidal", "gelu"
 FLAVOURS = {
     "rotary": ModelConfig(layers=2, heads=4, width=32, context=16),
-    "grouped": ModelConfig(layers=2, heads=4, kv_heads=2, width=32, context=16, activation="swiglu", token_shift=True),
+    "grouped": ModelConfig(
+        layers=2, heads=4, kv_heads=2, width=32, context=16, activation="swiglu", cross_qk_norm=True, token_shift=True
+    ),
     "classic": CLASSIC,
     "learned": ModelConfig(
         layers=2, heads=4, kv_heads=1, width=32, context=16, position="learned", tie_embeddings=False, token_shift=True

@@ -31,6 +31,7 @@ PRODUCT = [
             activation=activation,
             kv_heads=2 if number % 2 else None,
             qk_norm=number % 3 > 0,
+            cross_qk_norm=number % 3 > 1,
             bias=number % 4 > 1,
             tie_embeddings=number % 5 > 1,
             dropout=0.1,

@@ -57,6 +57,8 @@ def load_config(run: Path) -> TrainConfig:
         version = loaded.pop("format", 1)
         if isinstance(loaded.get("data"), dict):
             loaded["data"].setdefault("valid_tokens", None)  # older runs had no limit; a limit changes the loss
+        if isinstance(loaded.get("model"), dict):  # in older runs, qk_norm meant cross-attention too
+            loaded["model"].setdefault("cross_qk_norm", loaded["model"].get("qk_norm", True))
         loaded = OmegaConf.create(literal(loaded))
         if missing := sorted(OmegaConf.missing_keys(loaded)):
             raise UserError(f"{path}: {missing[0]}=??? marks a missing value; set it, or delete the line")

@@ -19,7 +19,8 @@ from generation.beam_search import beam_search
 from generation.config import SamplingConfig
 from generation.sampling import generate
 from interop.ctranslate.export import write_model
-from model.config import ACTIVATIONS, NORMS, POSITIONS, ModelConfig
+from interop.family import ACTIVATIONS
+from model.config import NORMS, POSITIONS, ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 
@@ -96,7 +97,7 @@ LENGTHS = [9, 3, 5, 9, 1, 2]
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("config", [replace(each, qk_norm=False) for each in FLAVOURS], ids=named)
+@pytest.mark.parametrize("config", FLAVOURS, ids=named)
 def test_a_translator_of_every_flavour_finds_our_hypotheses(
     config: ModelConfig, tokenizers: list[Tokenizer], tmp_path: Path
 ) -> None:
@@ -162,6 +163,12 @@ def test_what_ctranslate2_cannot_compute_is_refused_by_name(tokenizers: list[Tok
     size = tokenizers[0].vocab_size
     with pytest.raises(UserError, match=r"model\.token_shift=true: .* train with model\.token_shift=false"):
         write_model(GPT(replace(BASE, token_shift=True), size), tokenizers[:1], tmp_path)
-    with pytest.raises(UserError, match=r"model\.qk_norm=true: .* train with model\.qk_norm=false"):
-        write_model(EncoderDecoder(BASE, size, size), tokenizers[:1], tmp_path)
+    with pytest.raises(UserError, match=r"model\.cross_qk_norm=true: .* train with model\.cross_qk_norm=false"):
+        write_model(EncoderDecoder(replace(BASE, cross_qk_norm=True), size, size), tokenizers[:1], tmp_path)
+    with pytest.raises(UserError) as refused:
+        write_model(GPT(replace(BASE, block="parallel", activation="silu"), size), tokenizers[:1], tmp_path)
+    assert [sentence.partition(":")[0] for sentence in refused.value.args] == [
+        "model.block=parallel",
+        "model.activation=silu",
+    ]
     assert list(tmp_path.iterdir()) == []

@@ -53,7 +53,9 @@ def test_every_flavour_is_exact() -> None:
     """Guards against a part that is missing or misplaced, in a sample of the flavours, shared vocabulary or not."""
     source, real = sentences(3, 20)
     target = torch.randint(4, VOCABULARY, (3, 24))
-    chosen = random.Random(1).sample([*flavours(), *flavours(share_embeddings=False, encoder_layers=1)], 40)
+    chosen = random.Random(1).sample(
+        [*flavours(), *flavours(share_embeddings=False, encoder_layers=1, cross_qk_norm=True)], 40
+    )
     kinds = set()
     for number, config in enumerate(chosen):
         model = built(config, shared=number % 3 > 0)
@@ -91,7 +93,7 @@ def test_a_folder_translates_as_we_do(name: str, tmp_path: Path) -> None:
         both = zip(map(plain, written), (best[0].tokens for best in found), strict=True)
         ended = [(theirs, ours) for theirs, ours in both if len(ours) + 1 < model.config.context - 1]
         assert [theirs for theirs, _ in ended] == [ours for _, ours in ended]
-        assert len(ended) > 15
+        assert len(ended) > 10
 
 
 def plain(row: list[int]) -> list[int]:

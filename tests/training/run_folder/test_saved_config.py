@@ -9,7 +9,7 @@ from configs.errors import UserError
 from tests.conftest import TINY, generate_command, train_command
 from training.composed_run import to_dataclass
 from training.config import TrainConfig
-from training.run_folder.saved_config import load_config, save_config, to_omegaconf
+from training.run_folder.saved_config import FORMAT, load_config, save_config, to_omegaconf
 
 ODD = [
     "${x}",
@@ -125,3 +125,12 @@ def test_a_run_of_before_the_limit_evaluates_all_of_its_validation_split(tmp_pat
     """Guards against comparing a best loss on the whole split with later losses on a part of it."""
     (tmp_path / "config.yaml").write_text("format: 2\ndata:\n  source: text\n", encoding="utf-8")
     assert load_config(tmp_path).data.valid_tokens is None
+
+
+def test_an_older_run_keeps_its_norm_in_cross_attention(tmp_path: Path) -> None:
+    """Guards against weights that do not fit: qk_norm once meant cross-attention too."""
+    for qk_norm in ("true", "false"):
+        (tmp_path / "config.yaml").write_text(f"format: {FORMAT}\ntask: translate\nmodel: {{qk_norm: {qk_norm}}}\n")
+        assert load_config(tmp_path).model.cross_qk_norm == (qk_norm == "true")
+    save_config(TrainConfig(task="translate"), tmp_path)
+    assert not load_config(tmp_path).model.cross_qk_norm
