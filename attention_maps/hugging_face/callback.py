@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments, logging
 
 from attention_maps.base.errors import UserError
 from attention_maps.files import store
 from attention_maps.hugging_face.labels import Tokenizers
 from attention_maps.hugging_face.record import Layers
 from attention_maps.hugging_face.texts import Text, record_texts
+
+logger = logging.get_logger(__name__)
 
 SHARE = 0.01
 """Recordings may take this fraction of the time since training began; the first and the last are always made."""
@@ -50,7 +52,8 @@ class AttentionCallback(TrainerCallback):
         self.seconds = 0.0
         """Seconds that all recordings have taken, and `longest` the longest but the first, which warms up."""
         self.longest = 0.0
-        self.left_out = 0
+        self.left_out: set[int] = set()
+        """Steps without a recording, which would have taken too long."""
         self._began = 0.0
         self._step: int | None = None
 
@@ -81,6 +84,9 @@ class AttentionCallback(TrainerCallback):
         """Record the trained model."""
         if state.is_world_process_zero and self._step != state.global_step:
             self._record(args, state, kwargs["model"])
+        if self.left_out:
+            left_out = f"AttentionCallback: no recordings of {len(self.left_out)} steps"
+            logger.warning(f"{left_out}, so that all take at most {SHARE:.0%} of the time")
 
     def folder(self, args: TrainingArguments) -> Path:
         """Return the run folder: `logdir`, or the folder into which this process writes its TensorBoard events, or the
@@ -97,7 +103,7 @@ class AttentionCallback(TrainerCallback):
         if not state.is_world_process_zero or self._step == state.global_step:
             return
         if self.seconds + self.longest > SHARE * (time.monotonic() - self._began):
-            self.left_out += 1
+            self.left_out.add(state.global_step)
             return
         self._record(args, state, model)
 

@@ -30,15 +30,15 @@ def pieces(ids: Sequence[int], tokenizer: Any) -> list[str]:
     """Return readable pieces, one per id; `#17` without a tokenizer, and for ids beyond its vocabulary."""
     if tokenizer is None:
         return [f"#{token}" for token in ids]
-    found = tokenizer.convert_ids_to_tokens(list(ids))
+    names = found = tokenizer.convert_ids_to_tokens(list(ids))
     special = set(tokenizer.all_special_ids)
     spelling = spelling_of(tokenizer)
     if spelling == "end":  # a word begins after the end of the one before
         ended = [True, *(piece is None or piece.endswith("</w>") for piece in found)]
         found = [piece and "▁" * after + piece.removesuffix("</w>") for piece, after in zip(found, ended, strict=False)]
     return [
-        f"#{token}" if piece is None else piece if token in special else spelled(piece, spelling)
-        for token, piece in zip(ids, found, strict=True)
+        f"#{token}" if name is None else name if token in special else spelled(piece, spelling)
+        for token, name, piece in zip(ids, names, found, strict=True)
     ]
 
 
