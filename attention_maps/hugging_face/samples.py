@@ -14,7 +14,7 @@ from attention_maps.base.errors import UserError
 from attention_maps.files.header import LARGEST_TENSOR
 from attention_maps.hugging_face.batch import Batch, Key, Side
 from attention_maps.hugging_face.labels import Tokenizers, labelled, of_sides, pieces
-from attention_maps.record.measures import head_labels, head_measures, rollout
+from attention_maps.record.arrays import recording_of_samples, rollouts
 from attention_maps.record.recording import KINDS, Prediction, Recording, Sample, Tokens
 
 
@@ -31,15 +31,9 @@ def recording_of(
         raise UserError(f"{len(names)} names for {len(samples)} texts")
     every = names or [f"text {number}" for number in range(1, len(samples) + 1)]
     named = [replace(sample, name=name) for sample, name in zip(samples, every, strict=True)]
-    measures = head_measures(named)
-    losses = [loss for sample in named for loss in sample.losses]
-    return Recording(
-        step,
-        tuple(named),
-        measures,
-        head_labels(measures),
+    return replace(
+        recording_of_samples(named, step),
         deviation=deviation,
-        loss=sum(losses) / len(losses) if losses else None,
         layer_numbers={kind: tuple(found) for kind, found in numbers.items() if found != list(range(len(found)))},
     )
 
@@ -49,6 +43,7 @@ def _samples(batch: Batch, tokenizers: tuple[Any, Any], numbers: dict[Any, list[
     norms = {key: torch.cat(parts, dim=2) for key, parts in batch.norms.items()}
     texts = max(len(weights) for weights in maps.values())
     predicted = batch.predictions()
+    whole = {kind: list(range(len(found))) for kind, found in numbers.items()}
     found = []
     for text in range(texts):
         source, source_positions = _side(batch.source, _keys(maps, "encoder", "cross"), text, texts, tokenizers[0])
@@ -66,7 +61,7 @@ def _samples(batch: Batch, tokenizers: tuple[Any, Any], numbers: dict[Any, list[
         found.append(
             Sample(
                 reads=target,
-                predicts=Tokens(target.ids[1:], target.pieces[1:], target.special[1:]),
+                predicts=target.after(1),
                 source=source if source_positions else None,
                 losses=() if predicted is None else tuple(_rounded(predicted[2][text][positions[:-1]])),
                 predictions=() if predicted is None else _predictions(predicted, text, positions, tokenizers[1]),
@@ -74,7 +69,7 @@ def _samples(batch: Batch, tokenizers: tuple[Any, Any], numbers: dict[Any, list[
                 norms=strengths,
                 length=len(target),
                 source_length=len(source) if source_positions else 0,
-                rollout=_rollouts(weights, numbers),
+                rollout={kind: found for kind, found in rollouts(weights).items() if numbers[kind] == whole[kind]},
             )
         )
     return found
@@ -104,16 +99,6 @@ def _predictions(
         tuple(map(Prediction, row, pieces(row, tokenizer), _rounded(likely)))
         for row, likely in zip(ids.tolist(), probabilities, strict=True)
     )
-
-
-def _rollouts(weights: dict[Key, np.ndarray], numbers: dict[Any, list[int]]) -> dict[str, np.ndarray]:
-    """Return the rollout of each kind of self-attention of which all layers, from the first on, are recorded."""
-    found = {}
-    for kind in ("encoder", "decoder"):
-        layers = [weights[kind, layer].mean(axis=0) for layer in range(len(numbers[kind]))]
-        if layers and numbers[kind] == list(range(len(layers))):
-            found[kind] = rollout(layers).astype(np.float16)
-    return found
 
 
 def _halved(tensor: Tensor) -> np.ndarray:

@@ -98,6 +98,10 @@ class Tokens:
         """Return the first `count` tokens."""
         return Tokens(self.ids[:count], self.pieces[:count], self.special[:count])
 
+    def after(self, count: int) -> Tokens:
+        """Return the tokens after the first `count`."""
+        return Tokens(self.ids[count:], self.pieces[count:], self.special[count:])
+
     def find(self, token: str | int | range) -> range:
         """Return the positions of a token given as text (one or more consecutive pieces; leading and trailing `▁` are
         ignored), index or range.
