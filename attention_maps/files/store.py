@@ -52,14 +52,15 @@ def path(run_folder: str | Path, step: int) -> Path:
     return Path(run_folder) / FOLDER / f"step_{step:08d}.safetensors"
 
 
-def save(recording: Recording, run_folder: str | Path) -> Path:
+def save(recording: Recording, run_folder: str | Path, *, durable: bool = True) -> Path:
     """Write the recording of a training step atomically into the run folder and return its path.
 
-    Raises OSError that names the file, as does `save_generated`.
+    durable: as in `write_whole`; waiting for the disk takes up to 10 ms. Raises OSError that names the file, as does
+    `save_generated`.
     """
     final = path(run_folder, recording.step)
     _make_folder(final.parent)
-    write_whole(final, _serialised(recording))
+    write_whole(final, _serialised(recording), durable=durable)
     return final
 
 

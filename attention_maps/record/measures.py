@@ -16,7 +16,7 @@ from attention_maps.record.recording import KINDS, Kind, Measures, Sample
 def entropy(weights: np.ndarray) -> np.ndarray:
     """Return the mean entropy of the rows in nats: 0 if one key gets all the attention, log(K) if attention is uniform;
     exp(entropy) is the effective number of keys."""
-    weights = weights.astype(np.float64)
+    weights = weights.astype(np.float64, copy=False)
     logs = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
     return -(weights * logs).sum(axis=2).mean(axis=1)
 
@@ -24,7 +24,7 @@ def entropy(weights: np.ndarray) -> np.ndarray:
 def key_mass(weights: np.ndarray, keys: Sequence[int]) -> np.ndarray:
     """Return the mean attention (0 to 1) to these keys: [0] for the first token (the usual sink), or all special
     tokens."""
-    return weights.astype(np.float64)[:, :, list(keys)].sum(axis=2).mean(axis=1)
+    return weights.astype(np.float64, copy=False)[:, :, list(keys)].sum(axis=2).mean(axis=1)
 
 
 def diagonal_mass(weights: np.ndarray, queries: Sequence[int], offset: int = 0) -> np.ndarray:
@@ -34,7 +34,7 @@ def diagonal_mass(weights: np.ndarray, queries: Sequence[int], offset: int = 0) 
     if not rows:
         return np.zeros(len(weights))
     chosen, keys = zip(*rows, strict=True)
-    return weights.astype(np.float64)[:, list(chosen), list(keys)].mean(axis=1)
+    return weights.astype(np.float64, copy=False)[:, list(chosen), list(keys)].mean(axis=1)
 
 
 def spread(weights: np.ndarray, visible: np.ndarray) -> np.ndarray:
@@ -64,13 +64,15 @@ def with_means(weights: np.ndarray) -> np.ndarray:
     return np.concatenate([beside, beside.mean(axis=0, keepdims=True)], axis=0)
 
 
-def measures_of(sample: Sample, kind: Kind, layer: int) -> dict[str, np.ndarray]:
-    """Compute all measures of one layer on one sample, each [H]; empty if no row has more than one key."""
-    weights = sample.weights[kind, layer]
+def measures_of(sample: Sample, kind: Kind) -> dict[str, np.ndarray]:
+    """Compute all measures of the heads of all layers on one sample, each [L*H], layer by layer; empty if there are no
+    maps of this kind, or no row has more than one key."""
+    layers = [sample.weights[kind, layer] for layer in range(sample.layers(kind))]
     start = 1 if kind == "decoder" else 0
-    queries = range(start, weights.shape[1])
+    queries = range(start, layers[0].shape[1]) if layers else range(0)
     if not queries:
         return {}
+    weights = np.concatenate(layers).astype(np.float64)  # all at once: a call costs more than the numbers of a layer
     rows = weights[:, start:]
     marks = sample.keys(kind).special
     special = [position for position, mark in enumerate(marks) if mark]
@@ -96,16 +98,22 @@ def head_measures(samples: Sequence[Sample]) -> Measures:
     for self-attention also mean attention to the token itself (`diagonal`) and to the `previous` token; for
     cross-attention also `coverage`, the fraction of source tokens that are the argmax of at least one row.
     """
-    collected: dict[str, dict[str, dict[int, list[np.ndarray]]]] = {}
-    for sample in samples:
-        for kind in KINDS:
-            for layer in range(sample.layers(kind)):
-                for name, heads in measures_of(sample, kind, layer).items():
-                    collected.setdefault(name, {}).setdefault(kind, {}).setdefault(layer, []).append(heads)
+    collected: dict[str, dict[str, list[np.ndarray]]] = {}
+    counts: dict[str, list[int]] = {}  # heads of each layer
+    for kind in KINDS:
+        for sample in samples:
+            found = measures_of(sample, kind)
+            if found:
+                counts[kind] = [len(sample.weights[kind, layer]) for layer in range(sample.layers(kind))]
+            for name, heads in found.items():
+                collected.setdefault(name, {}).setdefault(kind, []).append(heads)
     return {
         name: {
-            kind: [[round(float(head), 5) for head in np.mean(heads, axis=0)] for heads in layers.values()]
-            for kind, layers in kinds.items()
+            kind: [
+                [round(head, 5) for head in layer.tolist()]
+                for layer in np.split(np.mean(heads, axis=0), np.cumsum(counts[kind])[:-1])
+            ]
+            for kind, heads in kinds.items()
         }
         for name, kinds in collected.items()
     }

@@ -13,13 +13,14 @@ from torch import nn
 def undisturbed(model: nn.Module) -> Iterator[None]:
     """Run the block in evaluation mode without gradients, then restore the random state and the mode of each module:
     frozen modules may already have been in evaluation mode."""
-    device, modes = next(model.parameters()).device, [(module, module.training) for module in model.modules()]
+    device, training = next(model.parameters()).device, [module for module in model.modules() if module.training]
     accelerators = [] if device.type == "cpu" else [device]
     kept_random = torch.random.fork_rng(accelerators, device_type="cuda" if device.type == "cpu" else device.type)
     with kept_random, torch.no_grad():
-        model.eval()
+        if training:
+            model.eval()
         try:
             yield
         finally:
-            for module, training in modes:
-                module.training = training
+            for module in training:
+                module.training = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.measures import scalars
 from attention_maps.record.recording import Measures, Recording
+from configs.whole_file import flush
 from data.batches.batch import Batch
 from data.prepared import Prepared, PreparedPairs, PreparedText
 from interpretability.behaviours import head_behaviours
@@ -53,6 +55,8 @@ class AttentionRecorder:
         """Notes that the log has."""
         self.gold_measures: Measures = {}
         """Measures against gold labels of the last evaluation, which label the heads until the next."""
+        self.written: list[Path] = []
+        """Recordings that may not be on the disk yet."""
 
     def record(self, step: int) -> None:
         """Save the maps with scores against gold labels, the importance of each head for the examples, their measures
@@ -66,6 +70,7 @@ class AttentionRecorder:
         if not recording.samples and not recording.scores:
             return
         self.save(recording)
+        self.flush()
         number = self.log.evaluations + 1
         if is_chosen(number, CURVES):
             # The prefix sorts these many charts after the main curves.
@@ -84,6 +89,14 @@ class AttentionRecorder:
         if attention.probes or attention.examples:
             self.save(self.recording(step, self.examples()))
 
+    def flush(self) -> None:
+        """Wait until all recordings are on the disk: at evaluations, before a checkpoint from which a run resumes.
+        Until then, a power failure may leave empty files, which the run that resumes before them deletes."""
+        for path in self.written:
+            with suppress(FileNotFoundError):  # deleted beyond `attention.keep`
+                flush(path)
+        self.written.clear()
+
     def save(self, recording: Recording) -> None:
         """Save a recording in the run folder; delete others beyond `attention.keep`."""
         step, keep = recording.step, self.config.attention.keep
@@ -93,7 +106,7 @@ class AttentionRecorder:
                 f" {recording.deviation:.1%} of the largest value): please report this with the log line that names the"
                 " kernel"
             )
-        store.save(recording, self.run)
+        self.written.append(store.save(recording, self.run, durable=False))
         if keep is not None and store.thin(self.run, keep):
             self.tell_once(
                 f"more than {keep} steps have attention maps: from now on some are deleted, so that the rest is evenly"
@@ -127,10 +140,16 @@ class AttentionRecorder:
     def examples(self) -> list[Example]:
         """Return the probes and the first validation examples."""
         if isinstance(self.prepared, PreparedText):
-            return text_examples(self.config.attention, self.prepared, gold=self.gold("valid") is not None)
+            return self.texts
         assert isinstance(self.prepared, PreparedPairs)
         assert isinstance(self.model, EncoderDecoder)
         return pair_examples(self.config.attention, self.prepared, self.model)
+
+    @cached_property
+    def texts(self) -> list[Example]:
+        """The examples of a GPT, always the same."""
+        assert isinstance(self.prepared, PreparedText)
+        return text_examples(self.config.attention, self.prepared, gold=self.gold("valid") is not None)
 
     def gold(self, split: str) -> Any:
         """Return the rows of a split with gold labels; None if there are none or head scoring is off."""

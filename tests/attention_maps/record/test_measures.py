@@ -97,5 +97,5 @@ def test_spread_of_a_causal_head_counts_only_what_it_can_see() -> None:
         weights={("decoder", 0): (np.tril(np.ones((1, 5, 5))) / np.arange(1, 6)[:, None]).astype(np.float32)},
         norms={},
     )
-    assert measures.measures_of(sample, "decoder", 0)["spread"] == pytest.approx([1], abs=1e-5)
+    assert measures.measures_of(sample, "decoder")["spread"] == pytest.approx([1], abs=1e-5)
     assert measures.head_labels(measures.head_measures([sample])) == {"decoder": [["broad"]]}

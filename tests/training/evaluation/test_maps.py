@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -88,6 +89,20 @@ def test_between_evaluations_only_maps_and_cheap_measures_are_recorded(make: Mak
     assert [point.step for point in events(tmp_path).Scalars("val_attention/decoder/0/entropy")] == [4]
     make("gpt", examples=0).record_maps(5)
     assert list(store.steps(tmp_path)) == [3, 4]
+
+
+def test_recordings_wait_for_the_disk_at_evaluations_alone(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards the time of a recording, of which the disk takes a fifth, and recordings that a power failure empties
+    although a run resumes from a checkpoint after them; one that was thinned out meanwhile is no error."""
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    recorder = make("gpt", keep=2)
+    for step in (1, 2, 3):
+        recorder.record_maps(step)
+    assert not flushed
+    recorder.record(4)
+    assert len(flushed) == 2, "those of steps 1 and 4 are left"
+    assert not recorder.written
 
 
 def test_a_probe_may_name_antecedents(make: Make, tmp_path: Path) -> None:
