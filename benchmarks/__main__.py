@@ -28,6 +28,7 @@ Without peers:
   python -m benchmarks recording_cost                               attention maps: fraction of the training time
   python -m benchmarks tab                                          Attention tab: files and server
   python -m benchmarks tab_drawing                                  Attention tab: redraw times in a browser
+  python -m benchmarks tab_run run=RUN                              Attention tab: a run's recordings, story, questions
   python -m benchmarks many_runs                                    TensorBoard with a hundred runs
   python -m benchmarks processes_equal                              several processes: losses and memory against one
   python -m benchmarks kftt run=RUN folder=KFTT                     alignment error rate of a run on KFTT
@@ -54,6 +55,7 @@ COMMANDS = {
     "recording_cost": ("attention.recording_cost", "recording_cost", "NoSettings"),
     "tab": ("attention.tab", "tab", "NoSettings"),
     "tab_drawing": ("attention.tab_drawing", "tab_drawing", "NoSettings"),
+    "tab_run": ("attention.tab_run", "tab_run", "TabRunSettings"),
     "many_runs": ("attention.many_runs", "many_runs", "ManyRunsSettings"),
     "kftt": ("attention.kftt", "kftt", "KFTTSettings"),
     "long_run": ("training.long_run", "long_run", "LongRunSettings"),

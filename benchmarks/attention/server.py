@@ -31,10 +31,18 @@ class Server:
     def get(self, route: str) -> bytes:
         """Request a route of the Attention tab, or an absolute path -> the content, which may be compressed. Raises
         UserError unless the status is 200, OSError if nothing responds."""
+        return self._sent("GET", route)
+
+    def post(self, route: str, question: dict[str, Any]) -> Any:
+        """Post JSON to a route of the Attention tab and parse the response. Raises like `get`."""
+        return parsed(self._sent("POST", route, json.dumps(question)))
+
+    def _sent(self, method: str, route: str, body: str | None = None) -> bytes:
         connection = http.client.HTTPConnection("localhost", self.port, timeout=300)
+        headers = {"Accept-Encoding": "gzip"} | ({} if body is None else {"Content-Type": "application/json"})
         try:
             path = route if route.startswith("/") else PLUGIN + route
-            connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
+            connection.request(method, path, body, headers)
             answer = connection.getresponse()
             content = answer.read()
         finally:
@@ -45,14 +53,18 @@ class Server:
 
     def json(self, route: str) -> Any:
         """Request a route and parse the response."""
-        content = self.get(route)
-        return json.loads(gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content)
+        return parsed(self.get(route))
 
     def megabytes(self) -> dict[str, float]:
         """Return the resident memory of TensorBoard, and of its data server if it has one, in MB."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         found = {"TensorBoard": resident(self.process.pid)}
         return found | ({"its data server": sum(map(resident, map(int, children)))} if children else {})
+
+
+def parsed(content: bytes) -> Any:
+    """Parse JSON, which may be compressed."""
+    return json.loads(gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content)
 
 
 @contextmanager
