@@ -27,6 +27,6 @@ def exporter(name: str) -> Exporter:
     module, function, packages = FORMATS[name]
     if missing := [package for package in packages if find_spec(package) is None]:
         needed = f"needs {' and '.join(missing)}, which is not installed"
-        raise UserError(f"format={name}: {needed}: pip install 'chumoku[export]' (in a checkout: '.[export]')")
+        raise UserError(f"format={name}: {needed}: pip install -e '.[export]'")
     found: Exporter = getattr(importlib.import_module(module), function)
     return found

@@ -106,7 +106,7 @@ def data(settings: Mapping[str, Any], task: str) -> str:
     else:
         names = ", ".join(f"`{Path(part).name}`" for part in str(path).split(","))
         text = f"{'Sentence pairs' if task == 'translate' else 'Text'} from {names}."
-    both = " Both directions: a source that begins with the bos token is translated the other way."
+    both = " Trained in both directions: a source is translated the other way if the id of bos stands before its ids."
     return text + (both if settings["both_directions"] and task == "translate" else "")
 
 

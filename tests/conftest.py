@@ -81,6 +81,14 @@ def evaluate_command() -> None:
     run_guarded(evaluate.main)
 
 
+def export_command() -> None:
+    """Run `python export.py` with `sys.argv` in this process."""
+    import export
+    from configs.program import run_guarded
+
+    run_guarded(export.main)
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Run:
     """Return a function that runs one of the programs in `tmp_path` as a user does: `program("train.py", "key=value",

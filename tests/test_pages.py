@@ -9,6 +9,7 @@ import pytest
 from configs.compose import GROUPS, all_keys, normalise
 from configs.sweep_points import sweep_points
 from generation.command_line import parse_command
+from interop.settings import parse_settings as parse_export
 from tests.conftest import ROOT
 from training.command_line import hydra_settings, is_for_hydra
 from training.composed_run import compose_run
@@ -17,7 +18,7 @@ from training.evaluation.reports.settings import parse_settings
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-COMMAND = re.compile(r"python (train|generate|evaluate)\.py ([^#`\n]*)")
+COMMAND = re.compile(r"python (train|generate|evaluate|export)\.py ([^#`\n]*)")
 """A command in a code block or within a line, up to a comment."""
 
 SETTING = re.compile(r"`\+?([a-z_]+(?:\.[a-z_]+)?)(?:=([^`\s]*))?[^`]*`")
@@ -59,6 +60,12 @@ def test_every_generating_command_of_a_page_is_valid(page: str, arguments: list[
 def test_every_evaluating_command_of_a_page_is_valid(page: str, arguments: list[str]) -> None:
     """Guards against a documented setting of evaluate.py that has been renamed."""
     parse_settings(["run=runs/NAME", *(argument for argument in arguments if not argument.startswith("run="))])
+
+
+@pytest.mark.parametrize(("page", "arguments"), commands("export"))
+def test_every_exporting_command_of_a_page_is_valid(page: str, arguments: list[str]) -> None:
+    """Guards against a documented setting of export.py that has been renamed."""
+    parse_export(["run=runs/NAME", *(argument for argument in arguments if not argument.startswith("run="))])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -74,7 +74,7 @@ def random_tokens(vocabulary: int, length: int) -> Tensor:
 def equal_texts(ours: Tokenizer, folder: Path) -> tuple[int, int]:
     """Return how many of `TEXTS` random texts, made of pieces and of odd parts, have the same tokens, and how many have
     them in another order."""
-    theirs = AutoTokenizer.from_pretrained(folder)
+    theirs = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
     draw = random.Random(1)
     pieces = [ours.decode([token]) for token in range(len(ours.special_ids), ours.vocab_size)]
     texts = [

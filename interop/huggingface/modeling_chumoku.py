@@ -13,8 +13,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
+from transformers import DynamicCache, EncoderDecoderCache, GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
+
+CACHE = "cache" if "cache" in Seq2SeqLMOutput.__dataclass_fields__ else "past_key_values"
+"""What this version of transformers calls the keys and values of the tokens so far."""
 
 
 class ChumokuConfig(PretrainedConfig):
@@ -304,6 +307,8 @@ class ChumokuForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         decoder_input_ids: Tensor | None = None,
         encoder_outputs: Any = None,
         cache: Any = None,
+        past_key_values: Any = None,
+        use_cache: bool | None = None,
         labels: Tensor | None = None,
         **_: Any,
     ) -> Seq2SeqLMOutput:
@@ -311,8 +316,12 @@ class ChumokuForSeq2SeqLM(PreTrainedModel, GenerationMixin):
 
         input_ids [B, S] and attention_mask [B, S] as from the tokenizer. labels [B, T], -100 where they are ignored:
         also compute the loss; decoder_input_ids are then derived from them. Padding at the end of a target needs no
-        mask. cache: of `generate`.
+        mask. cache, or past_key_values (see `CACHE`): decoder_input_ids are the tokens after those in it; with
+        use_cache it is created and returned.
         """
+        cache = past_key_values if cache is None else cache
+        if cache is None and use_cache:
+            cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         if encoder_outputs is None:
             encoder_outputs = self.encoder(input_ids, attention_mask)
         if decoder_input_ids is None and labels is not None:
@@ -320,7 +329,7 @@ class ChumokuForSeq2SeqLM(PreTrainedModel, GenerationMixin):
             decoder_input_ids = F.pad(tokens[:, :-1], (1, 0), value=self.config.decoder_start_token_id)
         logits = self.head(self.decoder(decoder_input_ids, encoder_outputs[0], attention_mask, cache))
         loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
-        return Seq2SeqLMOutput(loss=loss, logits=logits, encoder_last_hidden_state=encoder_outputs[0])
+        return Seq2SeqLMOutput(loss=loss, logits=logits, encoder_last_hidden_state=encoder_outputs[0], **{CACHE: cache})
 
     def get_input_embeddings(self) -> nn.Module:
         """Return the embedding of the source."""

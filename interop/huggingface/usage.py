@@ -20,7 +20,7 @@ generation settings stop after half the context, because transformers does not s
 TRANSLATING = """```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-tokenizer = AutoTokenizer.from_pretrained("FOLDER")
+tokenizer = AutoTokenizer.from_pretrained("FOLDER"CODE)
 model = AutoModelForSeq2SeqLM.from_pretrained("FOLDER"CODE)
 inputs = tokenizer(["SENTENCE"], return_tensors="pt", padding=True, truncation=True)
 print(TARGET.batch_decode(model.generate(**inputs), skip_special_tokens=True))

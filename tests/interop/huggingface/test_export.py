@@ -1,0 +1,156 @@
+"""An exported folder: what it contains, and how transformers uses it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+from configs.errors import UserError
+from data.config import DataConfig, TokenizerConfig
+from data.tokens.tokenizer import Tokenizer
+from generation.config import SamplingConfig, TranslationConfig
+from generation.sampling import generate
+from generation.translation import best_translations
+from interop.huggingface import check
+from interop.huggingface.export import write_huggingface
+from interop.settings import ExportSettings
+from interop.trained import Trained
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from tests.data.conftest import made_pairs, made_text
+from tests.interop.conftest import sharpened
+from training.config import TrainConfig
+
+SIZE = ModelConfig(layers=2, heads=2, width=32, context=48)
+SENTENCES = [english for english, _ in made_pairs(20)]
+
+
+def small(texts: list[str]) -> Tokenizer:
+    return Tokenizer.train(texts, TokenizerConfig(kind="bpe", vocab_size=120))
+
+
+@pytest.fixture
+def gpt(tmp_path: Path) -> Trained:
+    """Return a GPT with random weights, in a run folder with curve and scores."""
+    run = tmp_path / "runs" / "writer"
+    (run / "evaluation").mkdir(parents=True)
+    lines = [{"step": step, "train/loss": 5 / step, "val/loss": 6 / step} for step in range(1, 101)]
+    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"step": 10', "utf-8")
+    (run / "test.json").write_text('{"step": 77, "test/loss": 1.25, "test/perplexity": 3.4903}', "utf-8")
+    scores = {"bits_per_byte": {"value": 1.5, "low": 1.4, "high": 1.625}, "loss": {"value": 2}}
+    result = {"format": "chumoku evaluation 1", "model": {"step": 77}, "split": "test", "scores": scores}
+    (run / "evaluation" / "test.json").write_text(json.dumps(result), "utf-8")
+    data = DataConfig(source="text", path="/home/somebody/secret/book.txt")
+    config = TrainConfig(name="writer", experiment="shakespeare_cpu", data=data, model=SIZE)
+    tokenizer = small([made_text()])
+    model = sharpened(GPT(SIZE, tokenizer.vocab_size, tokenizer.eos_id))
+    assert isinstance(model, GPT)
+    return Trained(model, [tokenizer], run, 77, asdict(config))
+
+
+def translator(run: Path, shared: bool) -> Trained:
+    """Return a translator with random weights, whose two sides share a tokenizer or not."""
+    english, japanese = map(list, zip(*made_pairs(100), strict=True))
+    tokenizers = [small(english + japanese)] if shared else [small(english), small(japanese)]
+    sizes = tokenizers[0].vocab_size, tokenizers[-1].vocab_size
+    model = sharpened(EncoderDecoder(SIZE, *sizes, shared=shared), seed=1)
+    assert isinstance(model, EncoderDecoder)
+    with torch.no_grad():
+        model.head.weight[Tokenizer.eos_id] *= 8
+    config = TrainConfig(task="translate", name=run.name, model=SIZE, tokenizer=TokenizerConfig(shared=shared))
+    return Trained(model, tokenizers, run, 5, asdict(config))
+
+
+def write(trained: Trained, folder: Path) -> list[str]:
+    folder.mkdir()
+    return write_huggingface(trained, folder, ExportSettings(to=str(folder)))
+
+
+def test_a_pipeline_writes_what_generate_writes(gpt: Trained, tmp_path: Path) -> None:
+    """Guards the way from a prompt to text: eos before it, ids that are not generated, decoding, and no stray text."""
+    written = write(gpt, tmp_path / "out")
+    assert "ApertusForCausalLM" in written[0]
+    prompt, tokenizer = "Line 7: the\told </s>", gpt.tokenizers[0]
+    text = pipeline("text-generation", str(tmp_path / "out"))(prompt, do_sample=False)[0]["generated_text"]
+    settings = SamplingConfig(temperature=0, max_tokens=24)
+    assert isinstance(gpt.model, GPT)
+    banned = tokenizer.never_written
+    steps = generate(gpt.model, [[3, *tokenizer.encode(prompt)]], settings, stop_ids={3}, banned_ids=banned)
+    assert text == prompt + tokenizer.decode(token for (token,) in steps if token is not None)
+    assert text != prompt
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_translator_and_its_tokenizers_translate_sentences(shared: bool, tmp_path: Path) -> None:
+    """Guards the way from a sentence to its translation, with one or two tokenizers, and sources that are too long."""
+    trained = translator(tmp_path / "translator", shared)
+    folder = tmp_path / "out"
+    write(trained, folder)
+    source = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+    target = source if shared else AutoTokenizer.from_pretrained(folder / "target_tokenizer")
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True)
+    texts = [*SENTENCES, "very " * 60 + "long"]
+    inputs = source(texts, return_tensors="pt", padding=True, truncation=True)
+    found = target.batch_decode(model.generate(**inputs), skip_special_tokens=True)
+    assert isinstance(trained.model, EncoderDecoder)
+    ours = best_translations(trained.model, trained.tokenizers, texts, TranslationConfig())
+    ended = [(theirs, our.text) for theirs, our in zip(found, ours, strict=True) if not our.cut]
+    assert [theirs for theirs, _ in ended] == [our for _, our in ended]
+    assert len(ended) > 5
+
+
+def test_the_model_card_tells_what_the_run_knows(gpt: Trained, tmp_path: Path) -> None:
+    """Guards the card: valid fields, curve with the exported step, scores, and no path of this machine."""
+    write(gpt, tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    _, fields, body = card.split("---\n", 2)
+    assert yaml.safe_load(fields) == {
+        "license": None,
+        "language": [],
+        "pipeline_tag": "text-generation",
+        "tags": ["chumoku", "apertus"],
+        "library_name": "transformers",
+    }
+    assert "`book.txt`" in body
+    assert "secret" not in card
+    assert "python train.py +experiment=shakespeare_cpu" in body
+    rows = [line.split(" | ") for line in body.splitlines() if line.startswith("| ")]
+    steps = [int(row[0].removeprefix("| ")) for row in rows if row[0].removeprefix("| ").isdigit()]
+    assert steps[0] == 1
+    assert steps[-1] == 100
+    assert 77 in steps
+    assert len(steps) <= 13
+    assert "| test/perplexity | 3.49 |" in body
+    assert "| bits_per_byte | 1.5 | 1.4 to 1.625 |" in body
+    settings = yaml.safe_load(body.partition("```yaml\n")[2].partition("```")[0])
+    assert settings["model"] == asdict(SIZE)
+
+
+def test_a_folder_that_computes_something_else_is_refused(
+    gpt: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards the comparison at the end of an export: a changed weight and a changed tokenizer are noticed."""
+    write(gpt, tmp_path / "out")
+    assert len(check.check_exported(gpt, tmp_path / "out")) == 2
+    other = Trained(gpt.model, [small([made_text(50)])], gpt.run, gpt.step, gpt.config)
+    with pytest.raises(UserError, match="other tokens"):
+        check.check_exported(other, tmp_path / "out")
+    assert isinstance(gpt.model, GPT)
+    with torch.no_grad():
+        gpt.model.blocks[1].attention.output.weight[3, 4] += 1  # type: ignore[union-attr, index]
+    with pytest.raises(UserError, match="other logits"):
+        check.check_exported(gpt, tmp_path / "out")
+
+
+def test_a_flavour_without_an_architecture_is_refused(gpt: Trained, tmp_path: Path) -> None:
+    """Guards against a folder that is written although nothing can hold the model."""
+    model = GPT(replace(SIZE, token_shift=True), gpt.tokenizers[0].vocab_size).eval()
+    with pytest.raises(UserError, match=r"model\.token_shift=true"):
+        write(Trained(model, gpt.tokenizers, gpt.run, 1, gpt.config), tmp_path / "out")
