@@ -23,8 +23,8 @@ from __future__ import annotations
 import errno
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -33,7 +33,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from safetensors.numpy import save as serialised
 
-from attention_maps.base.whole_file import write_whole
+from attention_maps.base.whole_file import flush, write_whole
 from attention_maps.files import recording_checks as checks
 from attention_maps.files.errors import Damaged
 from attention_maps.files.file_names import FOLDER, numbered
@@ -62,6 +62,15 @@ def save(recording: Recording, run_folder: str | Path, *, durable: bool = True) 
     _make_folder(final.parent)
     write_whole(final, _serialised(recording), durable=durable)
     return final
+
+
+def make_durable(paths: Sequence[Path]) -> None:
+    """Wait until recordings that were saved with `durable=False` are on the disk, with their folder; deleted ones are
+    skipped."""
+    folders = (folder for path in paths for folder in (path.parent, path.parent.parent))
+    for path in dict.fromkeys([*paths, *folders]):
+        with suppress(FileNotFoundError):
+            flush(path)
 
 
 def save_generated(recording: Recording, run_folder: str | Path) -> Path:

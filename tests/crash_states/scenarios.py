@@ -13,9 +13,13 @@ import threading
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.conftest import ROOT
 from tests.crash_states.trace import MARK
+
+if TYPE_CHECKING:
+    from attention_maps.record.recording import Recording
 
 BOOK = "".join(f"The {a} {b}.\n" for a in ("fox", "cat", "hen", "cow") for b in ("sees", "wants", "likes", "has"))
 VERSIONS = ("the first content of the file\n" * 40, "another content, which is longer\n" * 50)
@@ -28,16 +32,18 @@ def mark(text: str) -> None:
         Path(f"{MARK}{text}").rmdir()
 
 
+REAL_FSYNC = os.fsync
+
+
 def label_fsyncs() -> None:
     """Mark each fsync with the place in our code that asks for it and, within a checkpoint, the file."""
-    fsync = os.fsync
 
     def labelled(descriptor: int) -> None:
         frame = sys._getframe(2)  # the caller of `flush`
         place = f"{Path(frame.f_code.co_filename).relative_to(ROOT)} {frame.f_code.co_name}:{frame.f_lineno}"
         name = Path(f"/proc/self/fd/{descriptor}").readlink().name
         mark(f"fsync {place}".replace("/", ":") + (f" {name}" if frame.f_code.co_name == "write_summary" else ""))
-        fsync(descriptor)
+        REAL_FSYNC(descriptor)
 
     os.fsync = labelled
 
@@ -75,17 +81,35 @@ def checkpoints() -> None:
 
 def recordings() -> None:
     """Two recordings of attention maps."""
+    from attention_maps.files.store import save
+
+    for step in (10, 20):
+        save(recording(step), "run")
+        mark(f"done {step}")
+
+
+def late_recordings() -> None:
+    """Two recordings between evaluations, which are brought to the disk together."""
+    from attention_maps.files.store import make_durable, save
+
+    Path("run").mkdir()
+    here = os.open(".", os.O_RDONLY)
+    REAL_FSYNC(here)  # a run folder is on the disk before training begins
+    os.close(here)
+    make_durable([save(recording(step), "run", durable=False) for step in (10, 20)])
+    mark("done both")
+
+
+def recording(step: int) -> Recording:
+    """Return a recording whose weights tell its step."""
     import numpy as np
 
-    from attention_maps.files.store import save
     from attention_maps.record.recording import Recording, Sample, tokens
 
     read = tokens([2, 5], ["a", "b"], frozenset({2}))
-    for step in (10, 20):
-        weights = {("decoder", 0): np.full((1, 2, 2), step / 100, np.float16)}
-        norms = {("decoder", 0): np.ones((1, 2), np.float16)}
-        save(Recording(step, (Sample(read, read, None, (0.5, 0.5), ((), ()), weights, norms),)), "run")
-        mark(f"done {step}")
+    weights = {("decoder", 0): np.full((1, 2, 2), step / 100, np.float16)}
+    norms = {("decoder", 0): np.ones((1, 2), np.float16)}
+    return Recording(step, (Sample(read, read, None, (0.5, 0.5), ((), ()), weights, norms),))
 
 
 def cache() -> None:
@@ -123,7 +147,7 @@ def download() -> None:
         mark(f"done {number}")
 
 
-SCENARIOS = {each.__name__: each for each in (checkpoints, recordings, cache, download)}
+SCENARIOS = {each.__name__: each for each in (checkpoints, recordings, late_recordings, cache, download)}
 
 if __name__ == "__main__":
     label_fsyncs()

@@ -10,11 +10,12 @@ import ast
 import shutil
 import sys
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from attention_maps.files.store import load
+from attention_maps.files.store import RecordingError, load
 from attention_maps.files.store import steps as recorded_steps
 from configs.errors import UserError
 from tests.conftest import ROOT, environment
@@ -93,6 +94,19 @@ def recordings(folder: Path, final: Path) -> Result:
     return tuple(found)
 
 
+def late_recordings(folder: Path, final: Path) -> Result:
+    """Whether both recordings are there; until they are brought to the disk, they may be empty, but not wrong."""
+    found = recorded_steps(folder / "run") if (folder / "run").is_dir() else {}
+    whole = 0
+    for step, path in found.items():
+        with suppress(RecordingError):
+            weights = load(path).samples[0].weights["decoder", 0]
+            if weights.tolist() != load(recorded_steps(final / "run")[step]).samples[0].weights["decoder", 0].tolist():
+                raise Wrong(f"{path} has other content")
+            whole += 1
+    return whole == 2
+
+
 def cache(folder: Path, final: Path) -> Result:
     """Nothing: any of the prepared folders may be absent, and is made again; each one present must be complete."""
     for path in sorted(folder.glob("cache/*/*")):
@@ -117,9 +131,9 @@ def download(folder: Path, final: Path) -> Result:
 
 
 CHECKS: dict[str, Callable[[Path, Path], Result]] = {
-    each.__name__: each for each in (checkpoints, recordings, cache, download)
+    each.__name__: each for each in (checkpoints, recordings, late_recordings, cache, download)
 }
-DURABLE = {"checkpoints"}
+DURABLE = {"checkpoints", "late_recordings"}
 """What must be on the disk when our function returns; everything else may also be lost as a whole."""
 
 

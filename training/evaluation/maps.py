@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -15,7 +14,6 @@ from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.measures import scalars
 from attention_maps.record.recording import Measures, Recording
-from configs.whole_file import flush
 from data.batches.batch import Batch
 from data.prepared import Prepared, PreparedPairs, PreparedText
 from interpretability.behaviours import head_behaviours
@@ -92,9 +90,7 @@ class AttentionRecorder:
     def flush(self) -> None:
         """Wait until all recordings are on the disk: at evaluations, before a checkpoint from which a run resumes.
         Until then, a power failure may leave empty files, which the run that resumes before them deletes."""
-        for path in self.written:
-            with suppress(FileNotFoundError):  # deleted beyond `attention.keep`
-                flush(path)
+        store.make_durable(self.written)
         self.written.clear()
 
     def save(self, recording: Recording) -> None:

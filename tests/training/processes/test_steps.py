@@ -27,7 +27,7 @@ def test_the_number_of_processes_does_not_change_the_steps(tmp_path: Path) -> No
             assert alone[-1][0] < 0.9 * alone[0][0], "the model learns"
             for step, expected in zip(found, alone, strict=True):
                 assert step[0] == pytest.approx(expected[0], rel=1e-6)
-                assert step[1] == pytest.approx(expected[1], rel=1e-4), "gradient norm"
+                assert step[1] == pytest.approx(expected[1], rel=1e-3), "gradient norm"
 
 
 @pytest.mark.slow
