@@ -21,6 +21,8 @@ from data.prepared import PreparedPairs, PreparedText
 from data.processes import uncollected
 from data.sources.running_text import chunks
 from data.sources.sources import Rows, load
+from data.tokens.loading import load_tokenizer
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.token_file import TokenWriter
 from data.tokens.token_rows import TokenRowWriter
 from data.tokens.tokenizer import Tokenizer
@@ -51,7 +53,7 @@ def prepare(
         settings = {name: value for name, value in asdict(tokenizer).items() if name != "sampling"}
         key = content_key(task=task, rows=rows.key, tokenizer=settings)
         folder = cached_folder(cache_folder(data, "tokenizers"), key, partial(_train_tokenizers, task, rows, tokenizer))
-        tokenizers = [Tokenizer.load(path) for path in sorted(folder.glob("*.model"))]  # source comes before target
+        tokenizers = [load_tokenizer(path) for path in sorted(folder.glob("*.model"))]  # source comes before target
         notes += read_prepared(folder / "notes.json") if (folder / "notes.json").exists() else []
         notes += _fitted_notes(tokenizer, tokenizers)
     fingerprints = [one.fingerprint for one in tokenizers]
@@ -86,7 +88,7 @@ def _train_tokenizers(task: str, rows: Rows, config: TokenizerConfig, folder: Pa
         read = _Counted(_progress(texts, "reading text for the tokenizer"))
         try:
             with uncollected() if task == "translate" else nullcontext():  # because of the word spans
-                Tokenizer.train(read, config).save(folder / name)
+                SentencePieceTokenizer.train(read, config).save(folder / name)
         except DataError as error:
             side = name.split(".")[1]
             raise DataError(f"{side} side: {error}" if len(training) > 1 else str(error)) from error
@@ -129,7 +131,7 @@ def _write_tokens(task: str, rows: Rows, tokenizers: Sequence[Tokenizer], folder
 def _write_text(
     rows: Any, split: str, tokenizer: Tokenizer, folder: Path, notes: list[str]
 ) -> tuple[dict[str, int], str]:
-    """Write the tokens of a split, with an eos before each document; return the sizes and the hash of the tokens."""
+    """Write the tokens of a split, a start token before each document; return the sizes and the hash of the tokens."""
     size = documents = 0
     with TokenWriter(folder / f"{split}.bin", tokenizer.vocab_size) as writer:
         fragments = _progress(_text_fragments(rows), f"tokenising {split}")
@@ -137,7 +139,7 @@ def _write_text(
             encoded = tokenizer.encode_batch([text for _, text in chunk])
             for (starts_document, text), ids in zip(chunk, encoded, strict=True):
                 if starts_document:
-                    ids.insert(0, tokenizer.eos_id)
+                    ids.insert(0, tokenizer.start_id)
                 documents += starts_document
                 size += len(text.encode())
             writer.write(encoded)

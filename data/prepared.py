@@ -20,6 +20,7 @@ from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.sources.sources import Rows
 from data.tokens.bpe_dropout import BPEDropout
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.subword_sampling import SegmentationSampler
 from data.tokens.token_file import Tokens, open_tokens
 from data.tokens.token_rows import open_token_rows
@@ -155,7 +156,7 @@ class PreparedText(Prepared):
     def whole_words(self) -> list[int]:
         """Return the tokens that are a word between two spaces somewhere in the validation text; all tokens of text if
         these are fewer than `_FEW_WORDS`, as among characters."""
-        pieces = self.tokenizer.mergeable_pieces()
+        pieces = self.tokenizer.text_pieces()
         begins = np.zeros(self.tokenizer.vocab_size, dtype=bool)
         begins[[token for piece, token in pieces.items() if piece[0] == "\u2581" and len(piece) > 1]] = True
         tokens = np.asarray(self._tokens["valid"][:_CHUNK])
@@ -169,7 +170,7 @@ class PreparedText(Prepared):
         unknown characters and normalisation.
         """
         lengths = self.tokenizer.byte_lengths.copy()
-        lengths[self.tokenizer.eos_id] = 1
+        lengths[self.tokenizer.start_id] = 1
         tokens = self._tokens[split]
         whole = sum(int(lengths[tokens[n : n + _CHUNK]].sum()) for n in range(1, len(tokens), _CHUNK))
         count = part = 0
@@ -190,8 +191,7 @@ class PreparedText(Prepared):
     def training(self, batch_size: int, seed: int | None = None) -> WindowStream:
         """Stream shuffled windows of the training split, [batch_size, context]."""
         seed = self._seed if seed is None else seed
-        eos_id = self.tokenizer.eos_id
-        return WindowStream(self._tokens["train"], batch_size, self._context, seed, eos_id)
+        return WindowStream(self._tokens["train"], batch_size, self._context, seed, self.tokenizer.start_id)
 
     def evaluation(self, split: str, batch_size: int, rank: int = 0, world: int = 1) -> Iterator[Batch]:
         """Yield one pass over a split: every token is predicted exactly once, except the eos before the text. If a
@@ -209,14 +209,14 @@ class PreparedText(Prepared):
         length = self._context if length is None else length
         tokens = self._tokens[split]
         head = np.asarray(tokens[: 64 * length * count])
-        starts = np.flatnonzero(head == self.tokenizer.eos_id)[:count] + 1
+        starts = np.flatnonzero(head == self.tokenizer.start_id)[:count] + 1
         if len(starts) < count:
             starts = np.linspace(0, max(0, len(tokens) - length), count, dtype=np.int64)
-            starts += tokens[starts] == self.tokenizer.eos_id
+            starts += tokens[starts] == self.tokenizer.start_id
         found = []
         for start in starts:
             ids = np.asarray(tokens[start : start + length])
-            ends = np.flatnonzero(ids == self.tokenizer.eos_id)
+            ends = np.flatnonzero(ids == self.tokenizer.start_id)
             found.append(self.tokenizer.decode(ids[: ends[0]].tolist() if len(ends) else ids.tolist()))
         return found
 
@@ -238,6 +238,8 @@ class PreparedPairs(Prepared):
             split: Pairs(
                 open_token_rows(self.folder, f"{split}.source", self.source_tokenizer.vocab_size),
                 open_token_rows(self.folder, f"{split}.target", self.target_tokenizer.vocab_size),
+                self.source_tokenizer,
+                self.target_tokenizer,
             )
             for split in self.splits
         }
@@ -321,7 +323,8 @@ class PreparedPairs(Prepared):
         if self._tokenizer_config.sampling:
             source, target = self._samplers
             most = self._context - 1 - both
-            pairs = Pairs(source.draw((seed, epoch, 0), most), target.draw((seed, epoch, 1), most))
+            drawn = source.draw((seed, epoch, 0), most), target.draw((seed, epoch, 1), most)
+            pairs = Pairs(*drawn, self.source_tokenizer, self.target_tokenizer)
             rows = np.arange(len(self._kept))
         if both:
             pairs, rows = pairs.both_directions(), np.concatenate((rows, len(pairs.source.lengths) + rows))
@@ -331,6 +334,10 @@ class PreparedPairs(Prepared):
     def _samplers(self) -> list[BPEDropout | SegmentationSampler]:
         rows = self._rows["train"].select(self._kept)
         sides = (("source", self.source_tokenizer), ("target", self.target_tokenizer))
-        config = self._tokenizer_config
+        config, samplers = self._tokenizer_config, []
         sampler = BPEDropout if config.kind == "bpe" else SegmentationSampler
-        return [sampler(tokenizer, rows[side][:], config.sampling) for side, tokenizer in sides]
+        for side, tokenizer in sides:
+            if not isinstance(tokenizer, SentencePieceTokenizer):
+                raise DataError("tokenizer.sampling: needs a tokenizer that was trained here; leave it at 0")
+            samplers.append(sampler(tokenizer, rows[side][:], config.sampling))
+        return samplers

@@ -21,14 +21,14 @@ ECHO = 400
 
 def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, config: WritingConfig) -> Iterator[list[int]]:
     """Print samples that continue `prompt`, separated by a line of dashes; yield the ids of each finished sample, with
-    the prompt and the eos before it, which also precedes every document in training.
+    the prompt and the start token before it, which also precedes every document in training.
 
     `BATCH` samples are generated at a time. The first is streamed token by token; the second is shown when the first
     has ended, by which time most of the second has been generated, and so on.
     """
     ids = tokenizer.encode(prompt)
     print_notes(tokenizer, prompt, ids, model.config.context)
-    start = [tokenizer.eos_id, *ids]
+    start = [tokenizer.start_id, *ids]
     for first in range(0, config.samples, BATCH):
         texts = [StreamedText(tokenizer, config.stop) for _ in range(min(BATCH, config.samples - first))]
         steps = generate(
@@ -36,7 +36,7 @@ def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, config: Writing
             [start] * len(texts),
             config,
             seed=config.seed + first,
-            stop_ids={tokenizer.eos_id},
+            stop_ids=tokenizer.stop_ids,
             banned_ids=tokenizer.never_written,
         )
         for sample, shown in enumerate(texts, first):

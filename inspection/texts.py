@@ -28,7 +28,7 @@ def example_of(run: LoadedRun, text: str, target: str | None = None, reverse: bo
     """
     model, source, last = run.model, run.tokenizers[0], run.tokenizers[-1]
     if isinstance(model, GPT):
-        return Example.text([source.eos_id, *source.encode(text)][-limit_of(run) :], source)
+        return Example.text([source.start_id, *source.encode(text)][-limit_of(run) :], source)
     (ids,) = source_ids(source, [text.strip()], reverse)
     check_length(run, [*ids, source.eos_id], "source")
     if target is None:
@@ -46,8 +46,8 @@ def continued(run: LoadedRun, example: Example, count: int) -> tuple[Example, st
     written: list[int] = []
     if count > 0:
         config = SamplingConfig(temperature=0.0, max_tokens=count)
-        stop, banned = {tokenizer.eos_id}, tokenizer.never_written
-        steps = generate(run.model, [ids], config, stop_ids=stop, banned_ids=banned)
+        banned = tokenizer.never_written
+        steps = generate(run.model, [ids], config, stop_ids=tokenizer.stop_ids, banned_ids=banned)
         written = [token for (token,) in steps if token is not None]
     return Example.text([*ids, *written], tokenizer), tokenizer.decode(written)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from data.tokens.tokenizer import Tokenizer
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from model.config import ModelConfig
 from model.embedding import Embedding
 from model.gpt import GPT
@@ -39,7 +39,7 @@ def position_table(embedding: Embedding) -> Tensor:
 
 def never_written() -> list[int]:
     """Return the special ids that a translator must not generate: all except eos."""
-    return sorted(Tokenizer.special_ids - {Tokenizer.eos_id})
+    return sorted(SentencePieceTokenizer.special_ids - {SentencePieceTokenizer.eos_id})
 
 
 @torch.no_grad()

@@ -28,7 +28,7 @@ from configs.errors import UserError
 from configs.whole_file import write_whole
 from data.batches.batch import IGNORED, Batch
 from data.prepared import PreparedPairs
-from data.tokens.tokenizer import Tokenizer
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from training.evaluation.reports.subject import Subject, load_subject
 from training.evaluation.translation_scores import score
 from training.run_folder.loaded_run import named_runs
@@ -157,7 +157,7 @@ class Peer:
         if batch.source is None:
             found: Tensor = self.model(batch.inputs).logits
             return found
-        mask = batch.source != Tokenizer.pad_id
+        mask = batch.source != SentencePieceTokenizer.pad_id
         found = self.model(input_ids=batch.source, attention_mask=mask.long(), decoder_input_ids=batch.inputs).logits
         return found
 
@@ -230,22 +230,28 @@ class Peer:
         self.model.eval()
         source_tokenizer, target_tokenizer = self.prepared.tokenizers[0], self.prepared.tokenizers[-1]
         trainer, context = self.subject.config.trainer, self.subject.config.model.context
-        ids = [[*source_tokenizer.encode(text)[: context - 1], Tokenizer.eos_id] for text in sources]
+        ids = [[*source_tokenizer.encode(text)[: context - 1], SentencePieceTokenizer.eos_id] for text in sources]
         order = sorted(range(len(ids)), key=lambda index: len(ids[index]))
         found: dict[int, str] = {}
         for first in tqdm(range(0, len(order), DECODED), desc="translating", disable=None):
             rows = order[first : first + DECODED]
             tensors = [torch.tensor(ids[row]) for row in rows]
-            source = nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=Tokenizer.pad_id).to(device())
+            source = nn.utils.rnn.pad_sequence(
+                tensors, batch_first=True, padding_value=SentencePieceTokenizer.pad_id
+            ).to(device())
             output = self.model.generate(
                 input_ids=source,
-                attention_mask=(source != Tokenizer.pad_id).long(),
+                attention_mask=(source != SentencePieceTokenizer.pad_id).long(),
                 num_beams=trainer.beam_size,
                 max_length=min(context, 2 * source.shape[1] + 20),
-                bad_words_ids=[[Tokenizer.pad_id], [Tokenizer.bos_id], [Tokenizer.unk_id]],
+                bad_words_ids=[
+                    [SentencePieceTokenizer.pad_id],
+                    [SentencePieceTokenizer.bos_id],
+                    [SentencePieceTokenizer.unk_id],
+                ],
                 use_cache=True,
             )
-            special = (Tokenizer.pad_id, Tokenizer.bos_id, Tokenizer.eos_id)
+            special = (SentencePieceTokenizer.pad_id, SentencePieceTokenizer.bos_id, SentencePieceTokenizer.eos_id)
             for row, tokens in zip(rows, output.tolist(), strict=True):
                 found[row] = target_tokenizer.decode([token for token in tokens if token not in special])
         return [found[index] for index in range(len(sources))]

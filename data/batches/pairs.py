@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,10 +16,31 @@ from data.batches.buckets import Bucketed, Ints, sorted_batches, training_batche
 from data.tokens.token_rows import TokenRows, joined, prefixed, token_rows_of
 from data.tokens.tokenizer import Tokenizer
 
-REVERSED = Tokenizer.bos_id
-"""First token of a source that is to be translated in the other direction, from the target language to the source
-language (`data.both_directions`). It plays the part of the tag that names the target language in Johnson et al. 2017
-(arXiv 1611.04558). No other source contains this token, so that sources of the forward direction need no tag."""
+
+class SpecialIds(Protocol):
+    """The ids of a tokenizer that batches contain besides those of the text."""
+
+    @property
+    def pad_id(self) -> int:
+        """Fills short rows."""
+
+    @property
+    def bos_id(self) -> int:
+        """The first token that a decoder reads."""
+
+    @property
+    def eos_id(self) -> int:
+        """Ends a source and a target."""
+
+
+def reversed_tag(tokenizer: SpecialIds) -> int:
+    """Return the first token of a source that is to be translated in the other direction, from the target language to
+    the source language (`data.both_directions`).
+
+    It plays the part of the tag that names the target language in Johnson et al. 2017 (arXiv 1611.04558). No other
+    source contains this token, so that sources of the forward direction need no tag.
+    """
+    return tokenizer.bos_id
 
 
 @dataclass
@@ -27,19 +49,24 @@ class Pairs:
 
     source: TokenRows
     target: TokenRows
+    source_tokenizer: SpecialIds
+    target_tokenizer: SpecialIds
 
     def both_directions(self) -> Pairs:
-        """Return these pairs and, after them, each pair in the other direction, its source tagged as `REVERSED`."""
-        return Pairs(joined(self.source, prefixed(self.target, REVERSED)), joined(self.target, self.source))
+        """Return these pairs and, after them, each pair in the other direction, its source tagged by `reversed_tag`."""
+        tagged = prefixed(self.target, reversed_tag(self.source_tokenizer))
+        sides = joined(self.source, tagged), joined(self.target, self.source)
+        return Pairs(*sides, self.source_tokenizer, self.target_tokenizer)
 
     def batch(self, rows: Ints, context: int, source_width: int = 0, target_width: int = 0) -> Batch:
         """Batch the given rows, truncated to `context` tokens (incl. eos) and padded to at least the given widths."""
-        source, source_mask = _with_eos(self.source, rows, context, source_width)
+        ids = self.target_tokenizer
+        source, source_mask = _with_eos(self.source, self.source_tokenizer, rows, context, source_width)
         # A truncated target gets no eos: its end must be neither learned nor scored.
-        target, real = _with_eos(self.target, rows, context, target_width, end_cut_rows=False)
+        target, real = _with_eos(self.target, ids, rows, context, target_width, end_cut_rows=False)
         inputs = np.empty_like(target)
-        inputs[:, 0] = Tokenizer.bos_id
-        inputs[:, 1:] = np.where(real[:, 1:], target[:, :-1], Tokenizer.pad_id)
+        inputs[:, 0] = ids.bos_id
+        inputs[:, 1:] = np.where(real[:, 1:], target[:, :-1], ids.pad_id)
         return Batch(
             inputs=torch.from_numpy(inputs),
             targets=torch.from_numpy(np.where(real, target, IGNORED)),
@@ -50,9 +77,9 @@ class Pairs:
 
 
 def _with_eos(
-    side: TokenRows, rows: Ints, context: int, width: int, end_cut_rows: bool = True
+    side: TokenRows, ids: SpecialIds, rows: Ints, context: int, width: int, end_cut_rows: bool = True
 ) -> tuple[Ints, NDArray[np.bool_]]:
-    """Return rows with eos, truncated to `context` and zero-padded: ids [B,W] int64 and a token mask, bool [B,W].
+    """Return rows with eos, truncated to `context` and padded: ids [B,W] int64 and a token mask, bool [B,W].
 
     `torch.nn.utils.rnn.pad_sequence` needs one tensor per row and takes 10 times as long as one gather (docs/log.md).
     """
@@ -63,9 +90,9 @@ def _with_eos(
     width = min(context, max(width, int(lengths.max()) + 1))
     tokens = side.padded(rows, width)
     columns = np.arange(width)
-    tokens[columns == lengths[:, None]] = Tokenizer.eos_id
+    tokens[columns == lengths[:, None]] = ids.eos_id
     real = columns <= lengths[:, None]
-    return np.where(real, tokens, Tokenizer.pad_id), real
+    return np.where(real, tokens, ids.pad_id), real
 
 
 class PairStream(BatchStream):
@@ -149,9 +176,9 @@ class SourceBatch:
 
 
 def source_ids(tokenizer: Tokenizer, texts: Sequence[str], reverse: bool = False) -> list[list[int]]:
-    """Encode sources without eos; `reverse`: tagged as `REVERSED`, to be translated in the other direction."""
+    """Encode sources without eos; `reverse`: tagged by `reversed_tag`, to be translated in the other direction."""
     rows = tokenizer.encode_batch(texts)
-    return [[REVERSED, *row] for row in rows] if reverse else rows
+    return [[reversed_tag(tokenizer), *row] for row in rows] if reverse else rows
 
 
 def encode_sources(
@@ -165,5 +192,5 @@ def encode_sources(
     side = token_rows_of(source_ids(tokenizer, texts, reverse), tokenizer.vocab_size)
     lengths = np.minimum(side.lengths + 1, context)
     for rows in reversed(list(sorted_batches(lengths, np.zeros_like(lengths), batch_tokens))):
-        source, mask = _with_eos(side, rows, context, 0)
+        source, mask = _with_eos(side, tokenizer, rows, context, 0)
         yield SourceBatch(rows.tolist(), torch.from_numpy(source), None if mask.all() else torch.from_numpy(mask))

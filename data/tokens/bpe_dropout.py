@@ -7,8 +7,8 @@ from itertools import chain
 
 import numpy as np
 
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.token_rows import Ints, TokenRows, gathered, token_rows_of
-from data.tokens.tokenizer import Tokenizer
 
 _NONE = np.iinfo(np.int64).max
 
@@ -21,7 +21,7 @@ class BPEDropout:
     segmentations. Here one step of all words at once takes a few array operations.
     """
 
-    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], probability: float) -> None:
+    def __init__(self, tokenizer: SentencePieceTokenizer, texts: Sequence[str], probability: float) -> None:
         self._probability = probability
         self._unknown = tokenizer.unk_id
         self._pairs, self._merged, self._ranks = _merges(tokenizer)
@@ -82,10 +82,10 @@ class BPEDropout:
         return gathered(tokens, starts, np.where(over, usual.lengths, drawn), np.arange(len(drawn) + 1))
 
 
-def _merges(tokenizer: Tokenizer) -> tuple[Ints, Ints, Ints]:
+def _merges(tokenizer: SentencePieceTokenizer) -> tuple[Ints, Ints, Ints]:
     """Return all pairs of tokens whose concatenation is a token, as left * V + right in ascending order; the token that
     they make; and its rank, by which merges are applied in ascending order."""
-    names = tokenizer.mergeable_pieces()  # best first
+    names = tokenizer.text_pieces()  # best first
     ranks = {name: rank for rank, name in enumerate(names)}
     found = [
         (names[name[:cut]] * tokenizer.vocab_size + names[name[cut:]], token, ranks[name])

@@ -9,9 +9,9 @@ from itertools import chain
 import numpy as np
 from tqdm import tqdm
 
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.token_file import token_dtype
 from data.tokens.token_rows import Ints, TokenRows, gathered
-from data.tokens.tokenizer import Tokenizer
 
 CANDIDATES = 32
 """Number of best segmentations of a word to sample from. (Without spaces, as in Japanese, a word is a sentence.)"""
@@ -27,7 +27,7 @@ class SegmentationSampler:
     segmentations. The constructor finds the candidates once; a draw is one binary search per word.
     """
 
-    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], alpha: float) -> None:
+    def __init__(self, tokenizer: SentencePieceTokenizer, texts: Sequence[str], alpha: float) -> None:
         places: dict[str, int] = {}
         words = [[places.setdefault(word, len(places)) for word in _WORD.findall(text)] for text in texts]
         self._words: Ints = np.fromiter(chain.from_iterable(words), dtype=np.int64)  # of all texts, concatenated

@@ -107,6 +107,8 @@ def forced(
     pairs = Pairs(
         token_rows_of(source_ids(source, [memory.sources[row] for row in rows], reverse), source.vocab_size),
         token_rows_of(target.encode_batch([memory.targets[row] for row in rows]), target.vocab_size),
+        source,
+        target,
     )
     context, device = model.config.context, next(model.parameters()).device
     unwritten = torch.tensor([IGNORED, *target.never_written], device=device)

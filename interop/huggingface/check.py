@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from configs.errors import UserError
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interop.trained import Trained
 from model.gpt import GPT
@@ -67,7 +68,7 @@ def largest_difference(trained: Trained, folder: Path) -> float:
 
 def random_tokens(vocabulary: int, length: int) -> Tensor:
     """Draw token ids [B, T] that are not special; the same ones in every export."""
-    first = len(Tokenizer.special_ids)
+    first = len(SentencePieceTokenizer.special_ids)
     return torch.randint(first, vocabulary, (INPUTS, length), generator=torch.Generator().manual_seed(1))
 
 

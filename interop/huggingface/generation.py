@@ -7,14 +7,14 @@ from typing import Any
 
 from transformers import GenerationConfig
 
-from data.tokens.tokenizer import Tokenizer
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from interop.huggingface.translator import SPECIAL_IDS
 from model.config import ModelConfig
 
 GPT_SPECIAL_IDS = {
-    "bos_token_id": Tokenizer.eos_id,  # eos separates the documents: a text begins and ends with it
-    "eos_token_id": Tokenizer.eos_id,
-    "pad_token_id": Tokenizer.pad_id,
+    "bos_token_id": SentencePieceTokenizer.eos_id,  # eos separates the documents: a text begins and ends with it
+    "eos_token_id": SentencePieceTokenizer.eos_id,
+    "pad_token_id": SentencePieceTokenizer.pad_id,
 }
 
 

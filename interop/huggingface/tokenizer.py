@@ -20,6 +20,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from configs.errors import UserError
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.tokenizer_training import SPECIAL_NAMES
 
@@ -110,7 +111,7 @@ def bpe(names: list[str], pieces: Pieces, byte_fallback: bool, merging: bool) ->
     return models.BPE(
         vocab={name: number for number, name in enumerate(names)},
         merges=merges if merging else [],
-        unk_token=names[Tokenizer.unk_id],
+        unk_token=names[SentencePieceTokenizer.unk_id],
         fuse_unk=True,
         byte_fallback=byte_fallback,
     )
@@ -127,7 +128,7 @@ def _pairs(pieces: Pieces) -> Iterator[tuple[str, str]]:
 def unigram(names: list[str], pieces: Pieces, byte_fallback: bool) -> models.Unigram:
     """Return a unigram model. It looks up the names of special tokens and bytes in the text, too: see `_NEVER`."""
     vocab = [(name, pieces[name][1] if name in pieces else _NEVER) for name in names]
-    return models.Unigram(vocab, unk_id=Tokenizer.unk_id, byte_fallback=byte_fallback)
+    return models.Unigram(vocab, unk_id=SentencePieceTokenizer.unk_id, byte_fallback=byte_fallback)
 
 
 def normalizer() -> normalizers.Normalizer:

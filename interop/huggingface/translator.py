@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import PegasusConfig, PegasusForConditionalGeneration, PreTrainedModel
 
 from configs.errors import UserError
-from data.tokens.tokenizer import Tokenizer
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from interop.family import foreign_options
 from interop.huggingface.modeling_chumoku import ChumokuConfig, ChumokuForSeq2SeqLM
 from interop.huggingface.weights import ACTIVATIONS, Weights, each_head_its_key, layer, load, split
@@ -25,10 +25,10 @@ from model.embedding import Embedding
 from model.encoder_decoder import EncoderDecoder
 
 SPECIAL_IDS = {
-    "decoder_start_token_id": Tokenizer.bos_id,
-    "bos_token_id": Tokenizer.bos_id,
-    "eos_token_id": Tokenizer.eos_id,
-    "pad_token_id": Tokenizer.pad_id,
+    "decoder_start_token_id": SentencePieceTokenizer.bos_id,
+    "bos_token_id": SentencePieceTokenizer.bos_id,
+    "eos_token_id": SentencePieceTokenizer.eos_id,
+    "pad_token_id": SentencePieceTokenizer.pad_id,
 }
 
 

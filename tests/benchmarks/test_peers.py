@@ -18,7 +18,7 @@ from benchmarks.contender import Contender, Skipped
 from benchmarks.decoding import beam, sample
 from benchmarks.peers.reference_beam import reference_beam
 from benchmarks.peers.weights import never_written
-from data.tokens.tokenizer import Tokenizer
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from generation.beam_search import beam_search
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
@@ -30,7 +30,7 @@ EXPORTABLE = ModelConfig(
 )
 VOCABULARY = 40
 LENGTHS = [9, 3, 5, 9, 1, 2]
-BOS, EOS = Tokenizer.bos_id, Tokenizer.eos_id
+BOS, EOS = SentencePieceTokenizer.bos_id, SentencePieceTokenizer.eos_id
 
 
 def sharpened(model: nn.Module) -> nn.Module:
@@ -65,7 +65,7 @@ def sources() -> tuple[Tensor, Tensor]:
     """Return padded sources [B, S] and the mask of non-padding tokens, [B, S] bool."""
     torch.manual_seed(1)
     real = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS).unsqueeze(1)
-    return torch.randint(4, VOCABULARY, real.shape).masked_fill(~real, Tokenizer.pad_id), real
+    return torch.randint(4, VOCABULARY, real.shape).masked_fill(~real, SentencePieceTokenizer.pad_id), real
 
 
 def best_hypotheses(model: EncoderDecoder, source: Tensor, real: Tensor) -> list[list[int]]:

@@ -12,7 +12,7 @@ from data import cache
 from data.config import DataConfig, TokenizerConfig
 from data.prepare import prepare
 from data.primer import rows
-from data.tokens.tokenizer import Tokenizer
+from data.tokens.loading import load_tokenizer
 from tests.data.conftest import load_rows, made_pairs, made_text, write
 
 PREPARED = {
@@ -42,7 +42,7 @@ def prepared_digest(task: str, data: DataConfig, tokenizer: TokenizerConfig) -> 
     parts: list[object] = [{split: table[:] for split, table in load_rows(data, task).items()}]
     parts += [json.loads(file.read_text("utf-8")) for file in Path(data.cache).glob("rows/*/rows.json")]
     for file in sorted(Path(data.cache).glob("tokenizers/*/*.model")):
-        model = Tokenizer.load(file)  # its pieces: the file also has settings, which grow with the library
+        model = load_tokenizer(file)  # its pieces: the file also has settings, which grow with the library
         parts += [file.name, model.pieces(range(model.vocab_size))]
     for file in sorted(Path(data.cache).glob("tokens/*/*")):
         parts += [file.name, file.read_bytes()]

@@ -13,7 +13,7 @@ from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.prepare import prepare
 from data.prepared import PreparedPairs, PreparedText
-from data.tokens.tokenizer import Tokenizer
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from tests.data.conftest import made_pairs, made_text, write
 
 CHAR = TokenizerConfig(kind="char")
@@ -182,7 +182,9 @@ def test_given_tokenizers_are_used_as_they_are(
     tmp_path: Path, text_config: Config, pairs_config: Config, task: str
 ) -> None:
     """Guards resume and init_from: ids keep their meaning although a new tokenizer would differ."""
-    own = [Tokenizer.train([made_text(), "猫がとても座った。"], TokenizerConfig(kind="bpe", vocab_size=90))]
+    own = [
+        SentencePieceTokenizer.train([made_text(), "猫がとても座った。"], TokenizerConfig(kind="bpe", vocab_size=90))
+    ]
     if task == "gpt":
         (tmp_path / "book.txt").write_text("Other text, other letters. " * 30, "utf-8")
         data = prepare("gpt", text_config(tmp_path / "book.txt"), CHAR, 8, 0, tokenizers=own)
@@ -190,7 +192,7 @@ def test_given_tokenizers_are_used_as_they_are(
         assert any("<unk>" in note for note in data.notes)
     else:
         write_pairs(tmp_path, made_pairs(), made_pairs(9))
-        both = [*own, Tokenizer.train([made_text()], TokenizerConfig(kind="char"))]
+        both = [*own, SentencePieceTokenizer.train([made_text()], TokenizerConfig(kind="char"))]
         pairs = prepare("translate", pairs_config(tmp_path), CHAR, 60, 0, tokenizers=both)
         assert [pairs.source_tokenizer, pairs.target_tokenizer] == both
         assert len(pairs.tokenizers) == 2

@@ -3,6 +3,7 @@
 import pytest
 
 from data.config import TokenizerConfig
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from generation.streaming import StopText, StreamedText
 
@@ -10,7 +11,7 @@ from generation.streaming import StopText, StreamedText
 @pytest.fixture(scope="module")
 def characters() -> Tokenizer:
     """A tokenizer with one token per character."""
-    return Tokenizer.train(["one and some more, so they end."] * 3, TokenizerConfig(kind="char"))
+    return SentencePieceTokenizer.train(["one and some more, so they end."] * 3, TokenizerConfig(kind="char"))
 
 
 def test_what_comes_after_the_end_is_no_part_of_a_text(characters: Tokenizer) -> None:

@@ -14,6 +14,7 @@ from attention_maps.record import measures
 from attention_maps.record.example import Example
 from attention_maps.record.recording import Antecedents, Recording
 from data.config import TokenizerConfig
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interpretability.recorder import record
 from model.config import ModelConfig
@@ -26,13 +27,13 @@ ENGLISH, JAPANESE = "nah I d win", "いいえ勝つさ"
 @pytest.fixture(scope="module")
 def english() -> Tokenizer:
     """Return a character tokenizer of the English side."""
-    return Tokenizer.train([ENGLISH, "I win", "nah nah"], TokenizerConfig(kind="char"))
+    return SentencePieceTokenizer.train([ENGLISH, "I win", "nah nah"], TokenizerConfig(kind="char"))
 
 
 @pytest.fixture(scope="module")
 def japanese() -> Tokenizer:
     """Return a character tokenizer of the Japanese side."""
-    return Tokenizer.train([JAPANESE, "勝つさ", "いいえ"], TokenizerConfig(kind="char"))
+    return SentencePieceTokenizer.train([JAPANESE, "勝つさ", "いいえ"], TokenizerConfig(kind="char"))
 
 
 def small(**changes: object) -> ModelConfig:

@@ -40,7 +40,7 @@ def asked(tokenizer: Tokenizer, story: dict[str, Any]) -> list[Asked]:
     if not found:
         return []
     ids, spans = tokenizer.spans(text)
-    document = [tokenizer.eos_id, *ids]
+    document = [tokenizer.start_id, *ids]
     questions = []
     for answer in found:
         end = text.index(".", answer.end) + 1

@@ -223,9 +223,9 @@ def antecedent_scores(
     chosen: as in `alignment_scores`."""
     tallies = {(rows, measure): AntecedentTally() for rows in ROWS for measure in AMONG}
     asked: dict[str, list[Pronoun]] = {measure: [] for measure in AMONG}
-    cases = [Case(story, [], [tokenizer.eos_id, *tokenizer.encode(story["text"])]) for story in stories]
+    cases = [Case(story, [], [tokenizer.start_id, *tokenizer.encode(story["text"])]) for story in stories]
     for story, weights in maps(model, cases, "decoder", tokenizer.pad_id):
-        spans = [(-1, -1), *tokenizer.spans(story["text"])[1]]  # the leading eos covers no characters
+        spans = [(-1, -1), *tokenizer.spans(story["text"])[1]]  # the start token covers no characters
         for agreeing in pronouns(story, story["text"]):
             span, everything = (agreeing.start, agreeing.end), set(range(len(story["names"])))
             whole = with_candidates(story, story["text"], span, agreeing.antecedent, everything)

@@ -117,7 +117,7 @@ class AttentionRecorder:
         if gold:
             self.gold_measures = gold.measures
         behaviours = (
-            head_behaviours(self.model, labels.eos_id, self.prepared.whole_words)
+            head_behaviours(self.model, labels.start_id, self.prepared.whole_words)
             if isinstance(self.model, GPT) and isinstance(self.prepared, PreparedText)
             else {}
         )

@@ -60,7 +60,8 @@ def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, s
     """Return ln p(second part and end | first part) for each text; None if a text is longer than the context."""
     device = next(model.parameters()).device
     firsts, rests = (tokenizer.encode_batch([text[part] for text in texts]) for part in (0, 1))
-    documents = [[tokenizer.eos_id, *first, *rest, tokenizer.eos_id] for first, rest in zip(firsts, rests, strict=True)]
+    first, last = tokenizer.start_id, tokenizer.eos_id
+    documents = [[first, *before, *after, last] for before, after in zip(firsts, rests, strict=True)]
     fitting = [number for number, document in enumerate(documents) if len(document) <= model.config.context + 1]
     fitting.sort(key=lambda number: len(documents[number]))  # reduces padding
     size = max(1, 8192 // (model.config.context + 1))  # texts per batch of about 8,192 tokens
@@ -69,9 +70,10 @@ def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, s
     for batch in tqdm(batches, desc="pronouns", leave=False, disable=None, delay=2, unit="batch"):
         rows = [torch.tensor(documents[number]) for number in batch]
         tokens = pad_sequence(rows, batch_first=True, padding_value=tokenizer.pad_id).to(device)
-        targets = tokens[:, 1:].masked_fill(tokens[:, 1:] == tokenizer.pad_id, IGNORED)
+        targets = tokens[:, 1:].clone()
         for row, number in enumerate(batch):
             targets[row, : len(firsts[number])] = IGNORED
+            targets[row, len(documents[number]) - 1 :] = IGNORED  # padding
         losses = token_losses(model, (tokens[:, :-1],), targets).cpu().double()
         for number, nats in zip(batch, losses.sum(dim=1).tolist(), strict=True):
             scores[number] = -nats

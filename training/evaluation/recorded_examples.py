@@ -32,13 +32,13 @@ def text_examples(attention: AttentionConfig, prepared: PreparedText, gold: bool
 
 def text_example(tokenizer: Tokenizer, row: dict[str, Any], name: str = "") -> Example:
     """Return a row with `text`, including the gold columns `antecedents`, `questions` and `mentions` if present, with
-    an eos token prepended, as in every training document."""
+    a start token prepended, as in every training document."""
     ids, spans = tokenizer.spans(row["text"])
     known = None
     if "antecedents" in row:
         pairs = [*row["antecedents"], *(question[1:5] for question in row.get("questions", ()))]
         known = _antecedents("reads", pairs, [(-1, -1), *spans], row.get("mentions", ()))
-    return Example.text([tokenizer.eos_id, *ids], tokenizer, name, known)
+    return Example.text([tokenizer.start_id, *ids], tokenizer, name, known)
 
 
 def pair_examples(attention: AttentionConfig, prepared: PreparedPairs, model: EncoderDecoder) -> list[Example]:

@@ -14,10 +14,10 @@ def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, count: int, see
     """Generate `count` texts from one prompt (empty: a new document), without changing the global random state."""
     ready = prepare(model, decoding_format(next(model.parameters()).device, sum(p.numel() for p in model.parameters())))
     config = SamplingConfig(max_tokens=max_tokens)
-    prompts = [[tokenizer.eos_id, *tokenizer.encode(prompt)] for _ in range(count)]
+    prompts = [[tokenizer.start_id, *tokenizer.encode(prompt)] for _ in range(count)]
     written: list[list[int]] = [[] for _ in prompts]
     for tokens in generate(
-        ready, prompts, config, seed=seed, stop_ids={tokenizer.eos_id}, banned_ids=tokenizer.never_written
+        ready, prompts, config, seed=seed, stop_ids=tokenizer.stop_ids, banned_ids=tokenizer.never_written
     ):
         for text, token in zip(written, tokens, strict=True):
             if token is not None:

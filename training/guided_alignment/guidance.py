@@ -9,7 +9,6 @@ from torch import Tensor
 
 from data.batches.batch import Batch, BatchStream
 from data.batches.pairs import PairStream
-from data.tokens.tokenizer import Tokenizer
 from model.blocks import CrossDecoderBlock
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
@@ -79,5 +78,5 @@ def guidance_for(config: TrainConfig, stream: BatchStream, model: Model) -> Guid
         return None
     assert isinstance(stream, PairStream)
     assert isinstance(model, EncoderDecoder)
-    table = learn_translations(*stream.first_epoch(), Tokenizer.eos_id, model.vocab_size)
+    table = learn_translations(*stream.first_epoch(), model.vocab_size)
     return Guidance(model, table.to(next(model.parameters()).device), weight)

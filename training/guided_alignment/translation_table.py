@@ -56,14 +56,14 @@ class TranslationTable:
         return forward * backward / backward.sum(dim=1, keepdim=True).clamp(min=1e-9)
 
 
-def learn_translations(pairs: Pairs, rows: Ints, end: int, target_vocab: int) -> TranslationTable:
-    """Learn a table from the given rows of sentence pairs. `end`: id of the eos, which both sides have at their end and
-    to which a token without a counterpart can be aligned."""
+def learn_translations(pairs: Pairs, rows: Ints, target_vocab: int) -> TranslationTable:
+    """Learn a table from the given rows of sentence pairs. Both sides have an eos at their end, to which a token
+    without a counterpart can be aligned."""
     combinations = (pairs.source.lengths[rows] + 1) * (pairs.target.lengths[rows] + 1)
     rows = rows[spread(len(rows), max(1, len(rows) * MOST // int(combinations.sum())))]
     source_lengths, target_lengths = pairs.source.lengths[rows] + 1, pairs.target.lengths[rows] + 1
-    sources = _flat(pairs.source.tokens, pairs.source.offsets, rows, end)
-    targets = _flat(pairs.target.tokens, pairs.target.offsets, rows, end)
+    sources = _flat(pairs.source.tokens, pairs.source.offsets, rows, pairs.source_tokenizer.eos_id)
+    targets = _flat(pairs.target.tokens, pairs.target.offsets, rows, pairs.target_tokenizer.eos_id)
     # Every combination of a source and a target token of a sentence pair, as their places in the flat arrays.
     counts = source_lengths * target_lengths
     within = np.arange(counts.sum(), dtype=np.int32) - _repeated(np.cumsum(counts) - counts, counts)

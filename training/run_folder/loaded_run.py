@@ -85,7 +85,7 @@ def load_named(name: str, checkpoint: str = "best") -> LoadedRun:
 def build_model(config: TrainConfig, tokenizers: list[Tokenizer]) -> Model:
     """Build a newly initialised model for the task, in float32 on the CPU."""
     if config.task == "gpt":
-        return GPT(config.model, tokenizers[0].vocab_size, tokenizers[0].eos_id)
+        return GPT(config.model, tokenizers[0].vocab_size, tokenizers[0].start_id)
     source, target = tokenizers[0], tokenizers[-1]
     return EncoderDecoder(config.model, source.vocab_size, target.vocab_size, shared=len(tokenizers) == 1)
 

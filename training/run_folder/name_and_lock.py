@@ -17,7 +17,7 @@ from training.checkpoints.loading import has_checkpoint
 from training.config import TrainConfig
 from training.run_folder.saved_config import similar_run
 
-_INPUTS = ("config.yaml", "tokenizer*.model", "source_alphabet.txt")
+_INPUTS = ("config.yaml", "tokenizer*.model", "tokenizer*.json", "source_alphabet.txt")
 _TEMPORARY = (".tmp-link", *(f".{name}.*" for name in _INPUTS))
 _WRITTEN = ("events.out.tfevents.*", "val", "attention", "trace.json", "bad_batch.json", "checkpoints")
 OF_A_START = (*_INPUTS, *_TEMPORARY, *_WRITTEN)

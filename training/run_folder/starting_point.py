@@ -12,6 +12,7 @@ from configs.errors import UserError
 from configs.program import expanded
 from configs.whole_file import remove_partial
 from data.prepared import Prepared
+from data.tokens.loading import tokenizer_from
 from data.tokens.tokenizer import Tokenizer
 from training.checkpoints.files import fix
 from training.checkpoints.folder import remove_left_overs, rewind
@@ -56,10 +57,11 @@ def starting_point(config: TrainConfig, processes: Processes = SINGLE) -> Iterat
     the other run cannot be read.
     """
     with locked_start(config) if processes.is_main else nullcontext(StartingPoint(config)) as start:
-        models = None if start.tokenizers is None else [tokenizer.model for tokenizer in start.tokenizers]
-        config, run, models = processes.broadcast(lambda: (start.config, start.run, models))
+        files = None if start.tokenizers is None else [(each.model, each.suffix) for each in start.tokenizers]
+        config, run, files = processes.broadcast(lambda: (start.config, start.run, files))
         if not processes.is_main:
-            start = StartingPoint(config, tokenizers=None if models is None else list(map(Tokenizer, models)), run=run)
+            tokenizers = None if files is None else [tokenizer_from(*file) for file in files]
+            start = StartingPoint(config, tokenizers=tokenizers, run=run)
         yield with_work_for(processes.world, start)
 
 

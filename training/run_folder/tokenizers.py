@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from configs.errors import UserError
 from configs.whole_file import write_whole
 from data.tokens.alphabet import source_alphabet
+from data.tokens.loading import SUFFIXES, load_tokenizer
 from data.tokens.tokenizer import Tokenizer
 
 
 def save_tokenizers(tokenizers: list[Tokenizer], run: Path) -> None:
-    """Save one `tokenizer.model`, or one per translation side; existing files of a resumed run are kept."""
-    for path, tokenizer in zip(tokenizer_paths(run, len(tokenizers)), tokenizers, strict=True):
+    """Save one `tokenizer.model` (imported: `tokenizer.json`), or one per translation side; existing files of a resumed
+    run are kept."""
+    paths = tokenizer_paths(run, len(tokenizers), tokenizers[0].suffix)
+    for path, tokenizer in zip(paths, tokenizers, strict=True):
         if not path.exists():
             write_whole(path, tokenizer.model)
 
 
 def load_tokenizers(run: Path) -> list[Tokenizer]:
     """Load the run's one or two tokenizers (source first). Raises UserError if they are missing."""
-    for count in (1, 2):
-        paths = tokenizer_paths(run, count)
+    for suffix, count in product(SUFFIXES, (1, 2)):
+        paths = tokenizer_paths(run, count, suffix)
         if all(path.exists() for path in paths):
-            return [Tokenizer.load(path) for path in paths]
+            return [load_tokenizer(path) for path in paths]
     raise UserError(f"{run}: contains no tokenizer.model; the folder is incomplete, copy the run again")
 
 
-def tokenizer_paths(run: Path, count: int) -> list[Path]:
+def tokenizer_paths(run: Path, count: int, suffix: str = ".model") -> list[Path]:
     """Return the paths of a run's tokenizers."""
-    names = ["tokenizer.model"] if count == 1 else ["tokenizer.source.model", "tokenizer.target.model"]
-    return [run / name for name in names]
+    names = ["tokenizer"] if count == 1 else ["tokenizer.source", "tokenizer.target"]
+    return [run / f"{name}{suffix}" for name in names]
 
 
 def save_source_alphabet(rows: Any, run: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from data.batches.batch import IGNORED, Batch
 from data.batches.buckets import rows_per_batch, sorted_batches, training_batches
-from data.batches.pairs import REVERSED, encode_sources
+from data.batches.pairs import encode_sources, reversed_tag
 from data.config import TokenizerConfig
 from data.errors import DataError
 from data.prepare import PreparedPairs, prepare
@@ -56,18 +56,18 @@ def test_with_both_directions_every_pair_also_comes_reversed_with_a_tag(
     lengths = [max(len(whole.source_tokenizer.encode(text)) for text in pair) for pair in made_pairs()]
     context = max(lengths) + 1  # the longest pair fits, but not with a tag
     data = prepared(tmp_path, pairs_config, context=context, sampling=sampling, both_directions=True)
-    stream = data.training()
+    stream, tag = data.training(), reversed_tag(data.source_tokenizer)
     seen: Counter[tuple[bool, str, str]] = Counter()
     while stream.epoch < 1:
         batch = stream.next_batch()
-        tagged = (batch.source[:, 0] == REVERSED).tolist()
-        assert int((batch.source == REVERSED).sum()) == sum(tagged)
-        assert not (batch.targets == REVERSED).any()
-        seen.update((tag, *pair) for tag, pair in zip(tagged, pairs_in(batch, data), strict=True))
+        tagged = (batch.source[:, 0] == tag).tolist()
+        assert int((batch.source == tag).sum()) == sum(tagged)
+        assert not (batch.targets == tag).any()
+        seen.update((is_tagged, *pair) for is_tagged, pair in zip(tagged, pairs_in(batch, data), strict=True))
     kept = [pair for pair, length in zip(made_pairs(), lengths, strict=True) if length + 2 <= context]
     assert len(kept) < len(made_pairs())
     assert seen == Counter([(False, en, ja) for en, ja in kept] + [(True, ja, en) for en, ja in kept])
-    assert not any((batch.source == REVERSED).any() for batch in data.evaluation("valid"))
+    assert not any((batch.source == tag).any() for batch in data.evaluation("valid"))
     with pytest.raises(DataError, match="one vocabulary of both languages"):
         prepared(tmp_path, pairs_config, shared=False, both_directions=True)
 

@@ -14,6 +14,7 @@ import pytest
 
 from data.config import TokenizerConfig
 from data.tokens.bpe_dropout import BPEDropout
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.subword_sampling import SegmentationSampler
 from data.tokens.token_rows import TokenRows
 from data.tokens.tokenizer import Tokenizer
@@ -28,7 +29,7 @@ def trained(kind: str, byte_fallback: bool = False) -> Tokenizer:
     """Return a tokenizer of both languages."""
     texts = [made_text(), *(ja for _, ja in made_pairs(60))]
     size = 300 if kind == "unigram" else 500
-    return Tokenizer.train(texts, TokenizerConfig(kind=kind, vocab_size=size, byte_fallback=byte_fallback))
+    return SentencePieceTokenizer.train(texts, TokenizerConfig(kind=kind, vocab_size=size, byte_fallback=byte_fallback))
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def test_merges_are_dropped_with_the_probability() -> None:
 
 def test_a_model_without_merges_keeps_its_characters() -> None:
     """Guards the smallest vocabulary, whose table of merges is empty."""
-    tokenizer = Tokenizer.train(["ab", "ba"], TokenizerConfig(kind="char"))
+    tokenizer = SentencePieceTokenizer.train(["ab", "ba"], TokenizerConfig(kind="char"))
     assert ids_of(BPEDropout(tokenizer, ["abba"], 0.5).draw((1,), 1000)) == [tokenizer.encode("abba")]
 
 

@@ -9,8 +9,10 @@ import pytest
 
 from data.config import TokenizerConfig
 from data.errors import DataError
+from data.tokens.loading import load_tokenizer
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer, segments
 from data.tokens.token_file import TokenWriter, open_tokens, token_dtype
-from data.tokens.tokenizer import StreamingDecoder, Tokenizer, segments
+from data.tokens.tokenizer import StreamingDecoder, Tokenizer
 from tests.data.conftest import made_pairs, made_text
 
 SAMPLE = [made_text(), "\t<unk> <s> 猫が座った。▁_ tab\there\r\n  two spaces", *(ja for _, ja in made_pairs(60))]
@@ -18,7 +20,7 @@ KINDS = [("char", 600), ("bpe", 500), ("unigram", 500)]
 
 
 def trained(kind: str, vocab_size: int, **more: object) -> Tokenizer:
-    return Tokenizer.train(SAMPLE, TokenizerConfig(kind=kind, vocab_size=vocab_size, **more))  # type: ignore[arg-type]
+    return SentencePieceTokenizer.train(SAMPLE, TokenizerConfig(kind=kind, vocab_size=vocab_size, **more))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=[kind for kind, _ in KINDS])
@@ -150,8 +152,8 @@ def test_normalisation_is_a_choice() -> None:
     """Guards Japanese output: full-width digits are kept by default and replaced with NFKC."""
     assert (kept := trained("char", 600)).decode(kept.encode("０")) != "0"
     texts = ["０１２ 012 ｱ\n"] * 20
-    nfkc = Tokenizer.train(texts, TokenizerConfig(kind="char", vocab_size=60, normalization="nfkc"))
-    identity = Tokenizer.train(texts, TokenizerConfig(kind="char", vocab_size=60))
+    nfkc = SentencePieceTokenizer.train(texts, TokenizerConfig(kind="char", vocab_size=60, normalization="nfkc"))
+    identity = SentencePieceTokenizer.train(texts, TokenizerConfig(kind="char", vocab_size=60))
     assert nfkc.decode(nfkc.encode("０1ｱ")) == "01ア"
     assert identity.decode(identity.encode("０1ｱ")) == "０1ｱ"
 
@@ -159,7 +161,7 @@ def test_normalisation_is_a_choice() -> None:
 def test_a_character_vocabulary_holds_every_character_however_rare() -> None:
     """Guards the bounded training sample: a character that occurs once at the end of a large text has an id."""
     texts = ["abc abc\n" * 40] * 3000 + ["é"]
-    tokenizer = Tokenizer.train(texts, TokenizerConfig(kind="char", vocab_size=100))
+    tokenizer = SentencePieceTokenizer.train(texts, TokenizerConfig(kind="char", vocab_size=100))
     assert tokenizer.vocab_size == 4 + len(set("abc \né"))
     assert tokenizer.decode(tokenizer.encode("é")) == "é"
 
@@ -183,7 +185,7 @@ def test_a_vocabulary_smaller_than_the_alphabet_names_the_least(capfd: pytest.Ca
 def test_a_saved_tokenizer_is_the_same(tokenizer: Tokenizer, tmp_path) -> None:
     """Guards run folders: the saved tokenizer is complete."""
     tokenizer.save(tmp_path / "tokenizer.model")
-    loaded = Tokenizer.load(tmp_path / "tokenizer.model")
+    loaded = load_tokenizer(tmp_path / "tokenizer.model")
     assert loaded.fingerprint == tokenizer.fingerprint
     assert loaded.encode(SAMPLE[1]) == tokenizer.encode(SAMPLE[1])
 
@@ -195,7 +197,7 @@ def test_a_missing_or_damaged_model_file_is_named(content: bytes | None, tmp_pat
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(DataError, match=r"tokenizer\.model"):
-        Tokenizer.load(path)
+        load_tokenizer(path)
 
 
 def test_token_files_use_two_bytes_where_they_can(tmp_path) -> None:
@@ -219,12 +221,12 @@ def test_a_size_that_is_not_given_fits_the_text(kind: str) -> None:
     words = ["".join(source.choices("aeinorstlh", k=source.randint(2, 9))) for _ in range(5000)]
     lines = [" ".join(source.choices(words, k=9)) + "\n" for _ in range(9000)]
     page = "".join(lines[:40])
-    small = Tokenizer.train([page], TokenizerConfig(kind=kind))
+    small = SentencePieceTokenizer.train([page], TokenizerConfig(kind=kind))
     assert small.vocab_size == 4 + len(set(page)) + len(page) // 400
     assert small.decode(small.encode(page)) == page
-    assert Tokenizer.train(lines, TokenizerConfig(kind=kind)).vocab_size == 1024
+    assert SentencePieceTokenizer.train(lines, TokenizerConfig(kind=kind)).vocab_size == 1024
     characters = "".join(chr(0x4E00 + n) for n in range(2000))
-    large = Tokenizer.train([*lines, characters], TokenizerConfig(kind=kind))
+    large = SentencePieceTokenizer.train([*lines, characters], TokenizerConfig(kind=kind))
     assert large.vocab_size == 4 + len(set("".join(lines))) + 2000 + 400
 
 
@@ -242,5 +244,5 @@ def test_a_size_that_is_not_given_fits_the_text(kind: str) -> None:
 )
 def test_a_size_that_is_not_given_never_fails(kind: str, texts: list[str], settings: dict[str, object]) -> None:
     """Guards unusual texts: the default size fits any text and covers all its characters."""
-    tokenizer = Tokenizer.train(texts, TokenizerConfig(kind=kind, **settings))  # type: ignore[arg-type]
+    tokenizer = SentencePieceTokenizer.train(texts, TokenizerConfig(kind=kind, **settings))  # type: ignore[arg-type]
     assert not any(tokenizer.unk_id in ids for ids in tokenizer.encode_batch(texts))

@@ -13,6 +13,7 @@ from data.primer import rows
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.sentences import Sentence, derive
 from data.primer.grammar.tree import alignment
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.tokenizer_training import marked
 from data.tokens.word_alignment import possible, project
@@ -30,7 +31,7 @@ def tokenizer(request: pytest.FixtureRequest, sentences: list[Sentence]) -> Toke
     """Return a tokenizer trained on both sides of these sentences."""
     kind, size = request.param
     texts = [side.text for sentence in sentences for side in sentence.written()]
-    return Tokenizer.train(texts, TokenizerConfig(kind=kind, vocab_size=size))
+    return SentencePieceTokenizer.train(texts, TokenizerConfig(kind=kind, vocab_size=size))
 
 
 def test_every_link_of_a_content_word_survives(tokenizer: Tokenizer, sentences: list[Sentence]) -> None:
@@ -97,7 +98,7 @@ def test_no_piece_of_a_vocabulary_spans_two_words_that_the_corpus_tells_apart(ki
         for row in pairs
         for side, words in zip(("source", "target"), row["words"], strict=True)
     ]
-    tokenizer = Tokenizer.train(texts, TokenizerConfig(kind=kind, vocab_size=700))
+    tokenizer = SentencePieceTokenizer.train(texts, TokenizerConfig(kind=kind, vocab_size=700))
     learnt = {tokenizer.pieces([token])[0].strip("▁") for token in range(4, tokenizer.vocab_size)}
     spelled = {
         row[side][a:b]

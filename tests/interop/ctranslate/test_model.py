@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from configs.errors import UserError
 from data.config import TokenizerConfig
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from generation.beam_search import beam_search
 from generation.config import SamplingConfig
@@ -58,8 +59,12 @@ def sharpened(model: nn.Module) -> nn.Module:
 @pytest.fixture(scope="module")
 def tokenizers() -> list[Tokenizer]:
     """Return two tokenizers of different sizes: characters of English, and of Japanese with bytes and newlines."""
-    english = Tokenizer.train(["the quick brown fox jumps over a lazy dog"] * 3, TokenizerConfig(kind="char"))
-    japanese = Tokenizer.train(["犬が走る。\n猫は寝る。\t"] * 3, TokenizerConfig(kind="char", byte_fallback=True))
+    english = SentencePieceTokenizer.train(
+        ["the quick brown fox jumps over a lazy dog"] * 3, TokenizerConfig(kind="char")
+    )
+    japanese = SentencePieceTokenizer.train(
+        ["犬が走る。\n猫は寝る。\t"] * 3, TokenizerConfig(kind="char", byte_fallback=True)
+    )
     return [english, japanese]
 
 

@@ -11,6 +11,7 @@ import tokenizers
 
 from configs.errors import UserError
 from data.config import TokenizerConfig
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interop.huggingface.tokenizer import Proto, convert
 from tests.data.conftest import real  # noqa: F401 (a fixture)
@@ -33,8 +34,10 @@ VARIANTS: dict[str, Callable[[], Tokenizer]] = {
     "bpe with bytes": lambda: trained("bpe", 350, byte_fallback=True, character_coverage=0.98),
     "unigram": lambda: trained("unigram", 320),
     "unigram with bytes": lambda: trained("unigram", 350, byte_fallback=True, character_coverage=0.98),
-    "no spaces": lambda: Tokenizer.train(JAPANESE, TokenizerConfig(kind="unigram", vocab_size=17)),
-    "no lines": lambda: Tokenizer.train(["a cat sat", "the cat"] * 50, TokenizerConfig(kind="bpe", vocab_size=20)),
+    "no spaces": lambda: SentencePieceTokenizer.train(JAPANESE, TokenizerConfig(kind="unigram", vocab_size=17)),
+    "no lines": lambda: SentencePieceTokenizer.train(
+        ["a cat sat", "the cat"] * 50, TokenizerConfig(kind="bpe", vocab_size=20)
+    ),
 }
 """Each kind with and without byte fallback; a small vocabulary lacks characters of the texts."""
 
@@ -87,7 +90,7 @@ def test_special_tokens_have_their_usual_names_where_no_text_is_called_so() -> N
     assert converted(ours).id_to_token(3) == "</s>"
     model = Proto.FromString(ours.model)
     model.pieces[-1].piece = "<unk>"
-    assert converted(Tokenizer(model.SerializeToString())).id_to_token(1) == "\ufdd0unk"
+    assert converted(SentencePieceTokenizer(model.SerializeToString())).id_to_token(1) == "\ufdd0unk"
 
 
 def test_nfkc_is_refused_by_name() -> None:
@@ -107,7 +110,9 @@ def test_ids_are_equal_on_real_lines(real: Callable[[str], str], kind: str, size
     lines = (Path(real("tatoeba_enja")) / "train.tsv").read_text("utf-8").splitlines()
     english, japanese = zip(*(line.split("\t")[:2] for line in lines), strict=True)
     sample = [*english[:5000], *japanese[:5000]]
-    ours = Tokenizer.train(sample, TokenizerConfig(kind=kind, vocab_size=size, byte_fallback=kind != "char"))
+    ours = SentencePieceTokenizer.train(
+        sample, TokenizerConfig(kind=kind, vocab_size=size, byte_fallback=kind != "char")
+    )
     theirs = converted(ours)
     texts = [*english[-10_000:], *japanese[-10_000:]]
     expected = ours.encode_batch(texts)

@@ -8,6 +8,7 @@ import torch
 from data.config import TokenizerConfig
 from data.coreference import HEURISTICS, answers, share
 from data.primer import rows
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT
@@ -41,7 +42,7 @@ class Told(torch.nn.Module):
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     """Return a tokenizer of the stories."""
-    return Tokenizer.train([row["text"] for row in STORIES], TokenizerConfig(kind="bpe", vocab_size=300))
+    return SentencePieceTokenizer.train([row["text"] for row in STORIES], TokenizerConfig(kind="bpe", vocab_size=300))
 
 
 def test_the_answer_is_what_follows_the_question(tokenizer: Tokenizer) -> None:

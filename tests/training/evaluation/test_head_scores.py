@@ -17,6 +17,7 @@ from attention_maps.record.recording import Score
 from data.batches.batch import IGNORED, Batch
 from data.config import TokenizerConfig
 from data.primer import rows
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interpretability.recorder import record
 from model.config import ModelConfig
@@ -47,7 +48,7 @@ def stories() -> Rows:
 def tokenizer(pairs: Rows, stories: Rows) -> Tokenizer:
     """Return a tokenizer with one vocabulary for all texts."""
     texts = [row[side] for row in pairs for side in ("source", "target")] + [row["text"] for row in stories]
-    return Tokenizer.train(texts, TokenizerConfig(kind="unigram", vocab_size=500))
+    return SentencePieceTokenizer.train(texts, TokenizerConfig(kind="unigram", vocab_size=500))
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,7 @@ def test_an_untrained_gpt_finds_antecedents_like_chance(gpt: GPT, tokenizer: Tok
 
 def test_baselines_of_alignment_are_those_written_down_by_hand() -> None:
     """Guards chance, diagonal and possible links, with four words of one letter on each side."""
-    tokenizer = Tokenizer.train(["abcd", "wxyz"], TokenizerConfig(kind="char"))
+    tokenizer = SentencePieceTokenizer.train(["abcd", "wxyz"], TokenizerConfig(kind="char"))
     letters = [[place, place + 1] for place in range(4)]
     row = {"source": "abcd", "target": "wxyz", "words": [letters, letters]}
     row["alignment"] = [[0, 1, 0, 1], [1, 2, 3, 4], [3, 4, 2, 3]]  # a-w b-z d-y; x may go with w's a, c with d's y
@@ -135,7 +136,7 @@ def test_baselines_of_alignment_are_those_written_down_by_hand() -> None:
 def test_the_two_rows_of_a_pronoun_are_told_apart() -> None:
     """Guards the two attention rows of a pronoun, in a model with two hand-made heads: the first attends from the
     space before the pronoun to A, the second from the end of the pronoun to B."""
-    tokenizer = Tokenizer.train(["A met B. he ran."], TokenizerConfig(kind="char"))
+    tokenizer = SentencePieceTokenizer.train(["A met B. he ran."], TokenizerConfig(kind="char"))
     story = {"text": "A met B. he ran.", "mentions": [[0, 1, 0, 0], [6, 7, 1, 0], [9, 11, 0, 1]], "turns": []}
     story |= {"referents": ["he", "he"], "names": ["A", "B"]}
     model = GPT(

@@ -13,6 +13,7 @@ from data.config import DataConfig, TokenizerConfig
 from data.coreference import pronouns
 from data.prepare import prepare
 from data.primer import rows
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from generation.neighbours import translation_memory
 from model.config import ModelConfig
@@ -46,7 +47,7 @@ class Largest(TorchDispatchMode):
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     """Return a tokenizer of the stories."""
-    return Tokenizer.train([row["text"] for row in STORIES], TokenizerConfig(kind="bpe", vocab_size=200))
+    return SentencePieceTokenizer.train([row["text"] for row in STORIES], TokenizerConfig(kind="bpe", vocab_size=200))
 
 
 def windows() -> list[Batch]:

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from data.config import TokenizerConfig
 from data.coreference import HEURISTICS, pronouns, share, told, turns
 from data.primer import rows
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT
@@ -21,7 +22,7 @@ CHOICES = [choice(row, p) for row in STORIES for p in pronouns(row, row["text"])
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     """Return a tokenizer of the stories."""
-    return Tokenizer.train([row["text"] for row in STORIES], TokenizerConfig(kind="bpe", vocab_size=300))
+    return SentencePieceTokenizer.train([row["text"] for row in STORIES], TokenizerConfig(kind="bpe", vocab_size=300))
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import torch
 
 from data.batches.batch import Batch
 from data.batches.pairs import Pairs
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.token_rows import token_rows_of
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
@@ -23,8 +24,10 @@ from training.guided_alignment.translation_table import learn_translations
 from training.hardware.recomputation import recompute_activations
 from training.loss import batch_loss
 
+IDS = SentencePieceTokenizer, SentencePieceTokenizer
+"""The special ids of both sides."""
 SENTENCES = [([10, 11], [21, 20]), ([10, 12], [20, 22, 22]), ([11, 12, 13], [23, 21, 22]), ([13], [23])]
-PAIRS = Pairs(*(token_rows_of(side, 40) for side in zip(*SENTENCES, strict=True)))
+PAIRS = Pairs(*(token_rows_of(side, 40) for side in zip(*SENTENCES, strict=True)), *IDS)
 ROWS = np.arange(len(SENTENCES))
 
 
@@ -36,7 +39,7 @@ def guided(layers: int = 3, **more: float) -> tuple[EncoderDecoder, Guidance, Ba
     for name, parameter in model.named_parameters():
         if name.endswith("query.weight"):
             torch.nn.init.normal_(parameter)  # attention that is far from uniform
-    return model, Guidance(model, learn_translations(PAIRS, ROWS, 3, 40), 0.5), PAIRS.batch(ROWS, 16)
+    return model, Guidance(model, learn_translations(PAIRS, ROWS, 40), 0.5), PAIRS.batch(ROWS, 16)
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])

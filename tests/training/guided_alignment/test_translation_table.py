@@ -9,23 +9,26 @@ import pytest
 import torch
 
 from data.batches.pairs import Pairs
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.token_rows import token_rows_of
 from training.guided_alignment import translation_table
 from training.guided_alignment.translation_table import TranslationTable, learn_translations
 
 END = 3
+IDS = SentencePieceTokenizer, SentencePieceTokenizer
+"""The special ids of both sides."""
 SENTENCES = [([10, 11], [21, 20]), ([10, 12], [20, 22, 22]), ([11, 12, 13], [23, 21, 22]), ([13], [23])]
 """10 to 13 are translated by 20 to 23, in any order."""
 
 
 def pairs_of(sentences: list[tuple[list[int], list[int]]]) -> Pairs:
     """Return sentence pairs as in training."""
-    return Pairs(*(token_rows_of(side, 40) for side in zip(*sentences, strict=True)))
+    return Pairs(*(token_rows_of(side, 40) for side in zip(*sentences, strict=True)), *IDS)
 
 
 def learned(sentences: list[tuple[list[int], list[int]]] = SENTENCES) -> TranslationTable:
     """Return the table of all given pairs."""
-    return learn_translations(pairs_of(sentences), np.arange(len(sentences)), END, 40)
+    return learn_translations(pairs_of(sentences), np.arange(len(sentences)), 40)
 
 
 def by_hand(sentences: list[tuple[list[int], list[int]]]) -> dict[tuple[int, int], float]:
@@ -103,5 +106,5 @@ def test_a_large_corpus_is_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_only_the_given_rows_are_learned() -> None:
     """Guards against pairs that are too long for training."""
-    table = learn_translations(pairs_of(SENTENCES), np.array([1, 3]), END, 40)
+    table = learn_translations(pairs_of(SENTENCES), np.array([1, 3]), 40)
     assert {int(key) // 40 for key in table.keys} == {10, 12, 13, END}

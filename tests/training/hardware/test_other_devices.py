@@ -13,7 +13,7 @@ import torch
 from configs.compose import compose_config
 from data.batches.batch import IGNORED
 from data.config import TokenizerConfig
-from data.tokens.tokenizer import Tokenizer
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from generation.beam_search import beam_search
 from generation.config import SamplingConfig
 from generation.cuda.host_copy import HostCopy
@@ -142,7 +142,7 @@ def test_texts_and_translations_are_those_of_a_cpu(config: ModelConfig, device: 
 @on_both
 def test_pronouns_are_scored_as_on_a_cpu(device: torch.device, there: There) -> None:
     """Guards against sums of losses in float64."""
-    tokenizer = Tokenizer.train(["the cat sees the dog and it runs"], TokenizerConfig(kind="char"))
+    tokenizer = SentencePieceTokenizer.train(["the cat sees the dog and it runs"], TokenizerConfig(kind="char"))
     model = GPT(ModelConfig(layers=1, heads=2, width=32, context=64), tokenizer.vocab_size).eval()
     texts = [("the cat", " runs"), ("the dog sees the cat and it", " runs and"), ("a" * 80, " runs")]
     expected = log_probabilities(model, tokenizer, texts)

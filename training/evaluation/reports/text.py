@@ -63,8 +63,10 @@ class TokenLosses:
         order = np.concatenate(self.positions).argsort()
         nats = np.concatenate(self.nats)[order].astype(np.float64)
         tokens = np.concatenate(self.tokens)[order]
-        ends = tokens == tokenizer.eos_id
-        lengths = np.where(ends, 1, tokenizer.byte_lengths[tokens])  # an eos counts as one byte, as in `held_out_loss`
+        ends = tokens == tokenizer.start_id
+        lengths = np.where(
+            ends, 1, tokenizer.byte_lengths[tokens]
+        )  # a start token counts as one byte, as in `held_out_loss`
         kind, unit = "documents", np.cumsum(ends) - ends
         if unit[-1] + 1 < LEAST_DOCUMENTS:
             size = min(PASSAGE, max(50, split_bytes // LEAST_DOCUMENTS))

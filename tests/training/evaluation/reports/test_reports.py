@@ -16,7 +16,7 @@ from sacrebleu.significance import PairedTest
 
 from data.batches.batch import IGNORED, Batch
 from data.config import TokenizerConfig
-from data.tokens.tokenizer import Tokenizer
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from tests.training.evaluation.reports.programs import Program, result
 from training.evaluation.reports.bootstrap import interval, p_value, resampled
 from training.evaluation.reports.settings import EvaluateSettings, evaluate_help, parse_settings
@@ -79,7 +79,7 @@ def test_words_are_counted_with_the_end_of_each_line() -> None:
 
 def test_losses_are_summed_over_documents_or_passages_in_the_order_of_the_text() -> None:
     """Guards against units of unequal text, or tokens lost between batches in any order."""
-    tokenizer = Tokenizer.train(["ab\n"], TokenizerConfig(kind="char"))
+    tokenizer = SentencePieceTokenizer.train(["ab\n"], TokenizerConfig(kind="char"))
     (a,) = tokenizer.encode("a")
     losses = TokenLosses()
     for start in (100, 0):
