@@ -13,6 +13,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from configs.errors import UserError
 from data.config import DataConfig, TokenizerConfig
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from generation.config import SamplingConfig, TranslationConfig
 from generation.sampling import generate
@@ -33,7 +34,7 @@ SENTENCES = [english for english, _ in made_pairs(20)]
 
 
 def small(texts: list[str]) -> Tokenizer:
-    return Tokenizer.train(texts, TokenizerConfig(kind="bpe", vocab_size=120))
+    return SentencePieceTokenizer.train(texts, TokenizerConfig(kind="bpe", vocab_size=120))
 
 
 @pytest.fixture
