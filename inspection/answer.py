@@ -17,7 +17,6 @@ from inspection.models import Models
 from inspection.question import Question
 from inspection.texts import check_task, continued, example_of, limit_of, notes_on, translation_of
 from interpretability.recorder import record
-from model.gpt import GPT
 from model.recording import replace_head_outputs
 from training.run_folder.loaded_run import LoadedRun
 
@@ -29,54 +28,56 @@ def answer(question: Question, models: Models) -> dict[str, Any]:
     """Write the recordings of a question and return the rest of its answer, for JSON.
 
     The text is continued or translated by the whole model, so that both models read the same tokens and their maps can
-    be subtracted. `next`: for each token read, the likely next tokens as [id, piece, probability, probability by the
-    whole model]; `losses`: of the known next tokens, in nats; `written`: the continuation or translation. With heads
-    removed, `whole` holds the same of the whole model; otherwise it and the last probabilities are null. Raises
-    UserError if the question cannot be answered.
+    be subtracted. `tokens`: read in each row; `predicts`: the known next tokens; `next`: for each row, the likely next
+    tokens and the known one as [id, piece, probability, probability by the whole model]; `losses`: of the known next
+    tokens, in nats; `written`: the continuation or translation. With heads removed, `whole` holds the same of the whole
+    model; otherwise it and the last probabilities are null. Raises UserError if the question cannot be answered.
     """
     kept = models.get(question.run, question.checkpoint)
     run = kept.run
     check_task(run, question.source is not None, question.reverse)
     text = question.text if question.source is None else question.source
     assert text is not None
-    example = example_of(run, text, question.target, question.reverse)
-    outputs = changed_outputs(question, kept, example)
-    start, written = example, None
-    if question.written:
-        example, written = continued(run, start, question.written)
-    elif question.source is not None and question.target is None:
+    start = example_of(run, text, question.target, question.reverse)
+    outputs = changed_outputs(question, kept, start)
+    example, written = continued(run, start, question.written) if question.written else (start, None)
+    if question.source is not None and question.target is None:
         written = run.tokenizers[-1].decode(example.target_ids)
     logits = logits_of(run, example)
-    whole = None
-    if outputs:
-        whole = {"losses": losses_of(logits, example), "written": written}
-        if question.whole_to is not None:
-            store.write(recording_of(run, example), question.whole_to)
-        with replace_head_outputs(run.model, outputs):
-            changed = logits_of(run, example)
-            if question.written:
-                written = continued(run, start, question.written)[1]
-            elif written is not None:
-                written = None if question.patch else translation_of(run, text, question.reverse).text
-            store.write(recording_of(run, example, name_of(question)), question.to)
-        found = next_tokens(run, changed, logits)
-    else:
-        changed = logits
-        store.write(recording_of(run, example), question.to)
-        found = next_tokens(run, logits, None)
-    return {
+    found = {
         "task": run.config.task,
         "checkpoint": run.checkpoint.name,
         "step": run.step,
         "tokens": list(example.target_pieces),
+        "predicts": list(example.next_pieces),
         "source": None if example.source_pieces is None else list(example.source_pieces),
-        "typed": len(start.target_ids) if isinstance(run.model, GPT) else len(example.target_ids),
-        "next": found,
-        "losses": losses_of(changed, example),
-        "written": written,
-        "whole": whole,
+        "typed": len(start.target_ids),
         "notes": notes_on(run, text),
     }
+    if not outputs:
+        store.write(recording_of(run, example), question.to)
+        own = {"next": next_tokens(run, example, logits, None), "losses": losses_of(logits, example)}
+        return found | own | {"written": written, "whole": None}
+    if question.whole_to is not None:
+        store.write(recording_of(run, example), question.whole_to)
+    with replace_head_outputs(run.model, outputs):
+        changed = logits_of(run, example)
+        rewritten = None if written is None else written_without(question, run, start, text)
+        store.write(recording_of(run, example, name_of(question)), question.to)
+    return found | {
+        "next": next_tokens(run, example, changed, logits),
+        "losses": losses_of(changed, example),
+        "written": rewritten,
+        "whole": {"losses": losses_of(logits, example), "written": written},
+    }
+
+
+def written_without(question: Question, run: LoadedRun, start: Example, text: str) -> str | None:
+    """Return what the model writes while its heads are replaced; None while they are patched, because their outputs
+    exist for the tokens of the whole model only."""
+    if question.written:
+        return continued(run, start, question.written)[1]
+    return None if question.patch else translation_of(run, text, question.reverse).text
 
 
 def logits_of(run: LoadedRun, example: Example) -> Tensor:
@@ -91,13 +92,13 @@ def losses_of(logits: Tensor, example: Example) -> list[float | None]:
     return [_rounded(loss) for loss in F.cross_entropy(logits[: len(expected)], expected, reduction="none").tolist()]
 
 
-def next_tokens(run: LoadedRun, logits: Tensor, whole: Tensor | None) -> list[list[list[Any]]]:
-    """Return, for each token read, the likely next tokens of either model as [id, piece, probability, probability by
-    the whole model], the most likely first; logits [T, V]."""
+def next_tokens(run: LoadedRun, example: Example, logits: Tensor, whole: Tensor | None) -> list[list[list[Any]]]:
+    """Return, for each token read, the likely next tokens of either model and the actual one as [id, piece,
+    probability, probability by the whole model], the most likely first; logits [T, V]."""
     chances, others = logits.softmax(dim=-1), None if whole is None else whole.softmax(dim=-1)
     found = []
     for row in range(len(chances)):
-        ids = set(chances[row].topk(min(TOP, chances.shape[-1])).indices.tolist())
+        ids = {*chances[row].topk(min(TOP, chances.shape[-1])).indices.tolist(), *example.next_ids[row : row + 1]}
         if others is not None:
             ids |= set(others[row].topk(min(TOP, chances.shape[-1])).indices.tolist())
         ordered = sorted(ids, key=lambda token: (-float(chances[row, token]), token))
@@ -128,10 +129,11 @@ def recording_of(run: LoadedRun, example: Example, name: str = "") -> Any:
 
 
 def name_of(question: Question) -> str:
-    """Return a name for a text read without some heads: `without decoder 0.1`."""
+    """Return a name for a text read without some heads: `without layer 0 · head 1`."""
     heads = [(*one, "without") for one in question.removed]
     heads += [(*one, "patched") for one in (question.patch.heads if question.patch else ())]
     if len(heads) > 1:
         return f"{len(heads)} heads or layers changed"
     ((kind, layer, head, what),) = heads
-    return f"{what} {kind} {layer}.{'all' if head is None else head}"
+    kinds = {"cross": "cross-attention · ", "encoder": "encoder · ", "decoder": ""}
+    return f"{what} layer {layer} · {kinds[kind]}{'all heads' if head is None else f'head {head}'}"

@@ -154,6 +154,7 @@ def _html(
     chosen = {key: getattr(asked[0], key) for key in ("kind", "layer", "head")}
     state = {"run": run, "recording": name, **chosen, "rows": settings.rows}
     given = {key: value for key, value in state.items() if value is not None}
+    given |= {"values": "true"} if settings.values else {}
     count = len(content["index"]["runs"][run]["steps"])
     return page(f"{title} · attention", content, given).encode("utf-8", "replace"), count
 

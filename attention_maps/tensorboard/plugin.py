@@ -23,7 +23,7 @@ from attention_maps.tensorboard.posted import posted_json
 from attention_maps.tensorboard.questions import Questions, both_directions, checkpoints
 from attention_maps.tensorboard.recording_reader import RecordingReader
 from attention_maps.tensorboard.runs import Runs, roots
-from attention_maps.tensorboard.token_pairs import pair_weights, parse_positions
+from attention_maps.tensorboard.token_pairs import Pair, pair_weights, parse_positions
 
 STATIC = Path(__file__).parent / "static"
 CONTENT_TYPES = {".js": "text/javascript", ".css": "text/css"}
@@ -103,12 +103,12 @@ class AttentionPlugin(base_plugin.TBPlugin):
 
     def _pair(self, request: Request) -> Response:
         """Return the weights between two words in every head at every step. Arguments: `run`, `recording`, `sample`,
-        `kind`, and the positions `query` and `key`, such as 3 or 3-5."""
+        `kind`, the positions `query` and `key`, such as 3 or 3-5, and `values`: true or false (default)."""
         name, recording = _argument(request, "run"), _argument(request, "recording")
         query, key = (parse_positions(side, _argument(request, side)) for side in ("query", "key"))
-        sample, kind = _number(request, "sample"), _choice(request, "kind", KINDS)
-        steps, chosen = self._runs.run(name).steps, self._path(name, recording)
-        return _json(request, pair_weights(steps, chosen, sample, kind, query, key))
+        values = _choice(request, "values", ("true", "false"), "false") == "true"
+        pair = Pair(_number(request, "sample"), _choice(request, "kind", KINDS), query, key, values)
+        return _json(request, pair_weights(self._runs.run(name).steps, self._path(name, recording), pair))
 
     def _checkpoints(self, request: Request) -> Response:
         """List the kept checkpoints of a run, and whether it translates in both directions. Arguments: `run`."""

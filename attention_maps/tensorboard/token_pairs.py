@@ -6,7 +6,7 @@ import os
 import re
 import struct
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from attention_maps.files import recording_checks as checks
 from attention_maps.files.errors import NotThere, Refusal
@@ -31,18 +31,27 @@ def parse_positions(name: str, text: str) -> range:
     return found
 
 
-def pair_weights(
-    paths: Mapping[int, str], chosen: str, sample: int, kind: str, query: range, key: range
-) -> dict[str, Any]:
+class Pair(NamedTuple):
+    """What is asked of each recording."""
+
+    sample: int
+    kind: str
+    query: range
+    key: range
+    values: bool
+    """Whether weights are multiplied by value norms."""
+
+
+def pair_weights(paths: Mapping[int, str], chosen: str, pair: Pair) -> dict[str, Any]:
     """Return the weights from `query` to `key`, summed over keys and averaged over queries: {"chosen": [[head, …] per
     layer], "steps": [step, …], "weights": [[[head, …] per layer] per step]} of the recording `chosen`, and of the
     recordings `paths` whose sample has the same tokens; unreadable ones are skipped. Raises NotThere or Damaged for
     `chosen`."""
-    own, tokens = _read(chosen, sample, kind, query, key)
+    own, tokens = _read(chosen, pair)
     steps, weights = [], []
     for step, path in paths.items():
         try:
-            found, others = _read(path, sample, kind, query, key)
+            found, others = _read(path, pair)
         except Refusal:
             continue
         if others == tokens:
@@ -51,7 +60,7 @@ def pair_weights(
     return {"chosen": own, "steps": steps, "weights": weights}
 
 
-def _read(path: str, sample: int, kind: str, query: range, key: range) -> tuple[list[list[float]], int]:
+def _read(path: str, pair: Pair) -> tuple[list[list[float]], int]:
     """Return the weights [layer][head] in one file, and a hash of the tokens of the sample."""
     with opened(path) as file:
         status = os.fstat(file.fileno())
@@ -62,15 +71,15 @@ def _read(path: str, sample: int, kind: str, query: range, key: range) -> tuple[
             while len(_TOKENS) >= REMEMBERED:
                 _TOKENS.pop(next(iter(_TOKENS)), None)
             tokens = _TOKENS[known] = tuple(map(_digest, checks.read_samples(header)))
-        if sample >= len(tokens):
-            raise NotThere(f"there is no sample {sample} in this recording")
+        if pair.sample >= len(tokens):
+            raise NotThere(f"there is no sample {pair.sample} in this recording")
         layers: list[list[float]] = []
-        while (name := checks.tensor_name(sample, kind, len(layers), "weights")) in header.tensors:
+        while (name := checks.tensor_name(pair.sample, pair.kind, len(layers), "weights")) in header.tensors:
             checks.check_tensor(name, header.tensors[name], "weights")
-            layers.append(_heads(file, header, name, query, key))
+            layers.append(_heads(file, header, len(layers), pair))
         if not layers:
-            raise NotThere(f"there are no {kind} maps of sample {sample} in this recording")
-        return layers, tokens[sample]
+            raise NotThere(f"there are no {pair.kind} maps of sample {pair.sample} in this recording")
+        return layers, tokens[pair.sample]
 
 
 def _digest(sample: dict[str, Any]) -> int:
@@ -79,18 +88,42 @@ def _digest(sample: dict[str, Any]) -> int:
     return hash((tuple(sample["reads"]["ids"]), source and tuple(source["ids"])))
 
 
-def _heads(file: BinaryIO, header: Header, name: str, query: range, key: range) -> list[float]:
-    tensor: Tensor = header.tensors[name]
+def _heads(file: BinaryIO, header: Header, layer: int, pair: Pair) -> list[float]:
+    """Return the weight in each head of a layer."""
+    name = checks.tensor_name(pair.sample, pair.kind, layer, "weights")
+    tensor = header.tensors[name]
     heads, queries, keys = tensor.shape
-    if query[-1] >= queries or key[-1] >= keys:
-        raise NotThere(f"{name} has {queries} rows and {keys} columns: no position {query[-1]}, {key[-1]}")
+    if pair.query[-1] >= queries or pair.key[-1] >= keys:
+        raise NotThere(f"{name} has {queries} rows and {keys} columns: no position {pair.query[-1]}, {pair.key[-1]}")
+    norms = _value_norms(file, header, layer, pair) if pair.values else None
+    read = range(keys) if norms else pair.key  # a row is rescaled as a whole
     found = []
     for head in range(heads):
         total = 0.0
-        for row in query:
-            file.seek(tensor.start + 2 * ((head * queries + row) * keys + key[0]))
-            content = file.read(2 * len(key))
-            need(len(content) == 2 * len(key), "truncated while it was being read")
-            total += sum(value for value in struct.unpack(f"<{len(key)}e", content) if value == value)  # without NaN
-        found.append(round(total / len(query), 5))
+        for row in pair.query:
+            weights = _numbers(file, tensor, (head * queries + row) * keys + read[0], len(read))
+            if norms:
+                weights = [weight * norm for weight, norm in zip(weights, norms[head * keys :], strict=False)]
+                total += sum(weights[column] for column in pair.key) / (sum(weights) or 1.0)
+            else:
+                total += sum(weights)
+        found.append(round(total / len(pair.query), 5))
     return found
+
+
+def _value_norms(file: BinaryIO, header: Header, layer: int, pair: Pair) -> list[float]:
+    """Return the norms of the values [H*K] of a layer."""
+    name = checks.tensor_name(pair.sample, pair.kind, layer, "values")
+    if name not in header.tensors:
+        raise NotThere("this recording has no value norms: it was recorded by an older version")
+    checks.check_tensor(name, header.tensors[name], "values")
+    heads, keys = header.tensors[name].shape
+    return _numbers(file, header.tensors[name], 0, heads * keys)
+
+
+def _numbers(file: BinaryIO, tensor: Tensor, first: int, count: int) -> list[float]:
+    """Read numbers of a tensor; NaN, of a model that diverged, becomes 0."""
+    file.seek(tensor.start + 2 * first)
+    content = file.read(2 * count)
+    need(len(content) == 2 * count, "truncated while it was being read")
+    return [value if value == value else 0.0 for value in struct.unpack(f"<{count}e", content)]

@@ -75,7 +75,7 @@ export async function openPage(body) {
     timeline.element,
     message,
     element('main', {}, overview, tabs.element),
-    element('footer', {}, CAVEAT),
+    element('footer', {}, element('span', {}, CAVEAT), tabs.exports),
   );
 
   function report(text) {

@@ -108,7 +108,7 @@ def test_every_mistake_is_told_at_once(run: str, capsys: Capture) -> None:
     assert err.splitlines() == [
         (
             "error: laier: unknown setting (did you mean layer?); there are step, sample, kind, layer, head, rows,"
-            " query, key, top, special"
+            " values, query, key, top, special"
         ),
         "error: head=x: must be a whole number or mean or all",
         "error: rows=both: must be reads or predicts",

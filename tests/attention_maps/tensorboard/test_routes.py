@@ -154,7 +154,14 @@ def test_the_weights_between_two_words_come_from_every_step(tab: type[Tab], logd
         for layer in range(2):
             weights = sample.weights["cross", layer].astype(float)[:, query][:, :, key]
             assert found["weights"][1][layer] == pytest.approx(weights.sum(axis=2).mean(axis=1), abs=1e-4)
+    values = sample.values["cross", 1].astype(float)
+    weighted = sample.weights["cross", 1].astype(float) * values[:, None]
+    weighted /= weighted.sum(axis=2, keepdims=True)
+    found = shown.json("pair", **where, query="0-1", key="1-2", values="true")
+    expected = weighted[:, 0:2][:, :, 1:3].sum(axis=2).mean(axis=1)
+    assert found["chosen"][1] == pytest.approx(expected, abs=1e-4)
     assert "no position 99, 0" in shown.refused(404, "pair", **where, query="99", key="0")
+    assert "'values' must be" in shown.refused(400, "pair", **where, query="0", key="0", values="1")
     assert "such as 3-5" in shown.refused(400, "pair", **where, query="2-1", key="0")
     assert "at most 64" in shown.refused(400, "pair", **where, query="0-99", key="0")
     assert "no sample 7" in shown.refused(404, "pair", **where | {"sample": 7}, query="0", key="0")

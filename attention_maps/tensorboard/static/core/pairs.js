@@ -1,18 +1,19 @@
 /** The weights between two words in every head at every recorded step, from the plugin or from the tensors of an exported page. */
 
 import {shapesOf} from './frame.js';
-import {sameTokens} from './load_frame.js';
+import {loadLayer, sameTokens} from './load_frame.js';
 import {stepName} from './recordings.js';
 
 /**
- * {chosen: [[per head] per layer], steps, weights: [the same per step]}; `chosen` is of the recording itself,
- * `query` and `key` are lists of consecutive token positions.
+ * {chosen: [[per head] per layer], steps, weights: [the same per step]}; `chosen` is of the recording itself, `query` and `key` are lists
+ * of consecutive token positions; `values`: whether weights are multiplied by value norms.
  */
-export async function loadPair(source, {run, recording, sample, kind}, query, key) {
-  if (!source.archive) return source.pair(run, recording, sample, kind, span(query), span(key));
+export async function loadPair(source, {run, recording, sample, kind, values}, query, key) {
+  if (!source.archive) return source.pair({run, recording, sample, kind, values, query: span(query), key: span(key)});
   const read = async (name) => {
     const {layers} = shapesOf(await source.meta(run, name), sample)[kind];
-    const tensors = await Promise.all(Array.from({length: layers}, (_, layer) => source.tensor(run, name, sample, kind, layer)));
+    const place = {run, recording: name, sample, kind, values};
+    const tensors = await Promise.all(Array.from({length: layers}, (_, layer) => loadLayer(source, {...place, layer})));
     return tensors.map((tensor) => weightsOf(tensor, query, key));
   };
   const wanted = (await source.meta(run, recording)).samples[sample];

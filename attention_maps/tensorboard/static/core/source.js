@@ -72,8 +72,8 @@ export class Source {
   }
 
   /** Weights between two words: {chosen: [[per head] per layer], steps, weights: [chosen per step]}; positions as 3-5. */
-  async pair(run, recording, sample, kind, query, key) {
-    return (await answer('pair', {run, recording, sample, kind, query, key})).json();
+  async pair(place) {
+    return (await answer('pair', place)).json();
   }
 
   /** Tokens, shapes, measures and labels of a recording. */

@@ -3,7 +3,6 @@
 import {host} from '../core/host.js';
 import {copyText} from '../dom/clipboard.js';
 import {element} from '../dom/elements.js';
-import {fold} from '../dom/fold.js';
 import {inksOf} from '../draw/colours.js';
 import {pharaoh, readOut} from '../views/alignment/links.js';
 import {heatMapSvg} from '../views/map/svg.js';
@@ -34,7 +33,7 @@ export function createExport(context, currentView, currentFrame) {
     return element('button', {type: 'button', title, onclick}, name);
   });
   const enable = (enabled) => buttons.forEach((button) => (button.disabled = !enabled));
-  return element('div', {class: 'export', role: 'group', 'aria-label': 'export'}, fold('export', buttons), answer);
+  return element('div', {class: 'export', role: 'group', 'aria-label': 'export'}, answer, buttons);
 }
 
 const EXPORTS = [

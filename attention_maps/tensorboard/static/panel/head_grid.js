@@ -37,7 +37,7 @@ export function createHeadGrid(context) {
   const panel = element(
     'section',
     {class: 'grid', hidden: true, 'aria-label': 'overview of heads'},
-    element('div', {class: 'panel-head'}, element('h2', {}, 'Heads'), score.element, order.element, explain('outline')),
+    element('div', {class: 'panel-head'}, element('h2', {}, 'Heads ', explain('outline')), score.element, order.element),
     tiles,
     key,
   );

@@ -1,7 +1,7 @@
-/** The tabs of the views, with the title, controls and export buttons of the active one. */
+/** The tabs of the views, with the title and controls of the active one. */
 
 import {labelAt, measureAt, measureOf, measureText} from '../core/measures.js';
-import {recordingTitle, stepOf} from '../core/recordings.js';
+import {recordingTitle, stepName, stepOf} from '../core/recordings.js';
 import {element} from '../dom/elements.js';
 import {explain} from '../dom/explain.js';
 import {hideTooltip} from '../dom/tooltip.js';
@@ -22,7 +22,10 @@ import {createExport} from './export.js';
 
 const VIEWS = [story, map, lines, sentence, pair, prediction, ask, circuits, strength, alignment, curves, steps];
 
-/** {element, draw(shown), fail(message), current(), frame()}; `shown` is what load_page.js returns. Views are created on first use. */
+/**
+ * {element, exports: buttons that save the active view, draw(shown), fail(message), current(), frame()}; `shown` is what load_page.js
+ * returns. Views are created on first use.
+ */
 export function createTabs(context) {
   const {state} = context;
   const made = new Map(); // name -> result of the view's `create`
@@ -46,19 +49,15 @@ export function createTabs(context) {
   const controls = element('div', {class: 'controls-of-view'});
   const panel = element('div', {class: 'view', id: 'view', role: 'tabpanel'});
   const nothing = element('p', {class: 'nothing', hidden: true});
+  const exports = createExport(
+    context,
+    () => made.get(chosen().name),
+    () => frame,
+  );
   const stage = element(
     'section',
     {class: 'stage', 'aria-label': 'view'},
-    element(
-      'div',
-      {class: 'stage-head'},
-      list,
-      createExport(
-        context,
-        () => made.get(chosen().name),
-        () => frame,
-      ),
-    ),
+    list,
     element('div', {class: 'stage-title'}, name, term, without, detail),
     controls,
     nothing,
@@ -103,13 +102,13 @@ export function createTabs(context) {
   }
 
   function draw(shown) {
-    const about = titleOf(shown);
+    const about = chosen().ofRun ? titleOfRun(context) : titleOf(shown);
     frame = shown.frame;
     hideTooltip(); // it describes the frame before
     name.textContent = about.title;
     detail.textContent = detail.title = about.detail;
     nothing.hidden = true;
-    without.hidden = typeof frame.head !== 'number' || chosen() === ask || Boolean(context.source.archive);
+    without.hidden = typeof frame.head !== 'number' || chosen() === ask || chosen().ofRun || Boolean(context.source.archive);
     panel.hidden = controls.hidden = false;
     show().draw(frame);
   }
@@ -127,7 +126,14 @@ export function createTabs(context) {
     panel.hidden = controls.hidden = true;
   }
 
-  return {element: stage, draw, fail, show, current: () => made.get(chosen().name), frame: () => frame};
+  return {element: stage, exports, draw, fail, show, current: () => made.get(chosen().name), frame: () => frame};
+}
+
+/** {title, detail} of a view of the whole run. */
+function titleOfRun({fitted, recordings}) {
+  const {run} = fitted();
+  const steps = recordings.numbers(run);
+  return {title: `training of ${run}`, detail: steps.length ? `recorded steps: ${steps.length}, up to ${recordingTitle(stepName(steps.at(-1)))}` : ''};
 }
 
 /** {title, detail} of what is drawn: the head; its recording, label, measures and problems. */

@@ -31,6 +31,7 @@ export class KeptWeights {
     const named = state.now.checkpoint;
     const found = weightsFor(checkpoints, named, shown);
     this.note.textContent = found ? aboutWeights(found, shown) : '';
+    this.note.hidden = !this.note.textContent;
     if (!found) return null;
     const nearest = weightsFor(checkpoints, '', shown);
     this.list.show(optionsOf(checkpoints, nearest), checkpoints.some(({name}) => name === named) ? named : found === nearest ? '' : found.name);
@@ -57,9 +58,8 @@ function optionsOf(kept, nearest) {
 }
 
 function aboutWeights({step}, shown) {
-  const asked = `The model of step ${step.toLocaleString('en')} is asked`;
-  if (step === shown || !Number.isFinite(shown)) return `${asked}.`;
-  return `${asked}; the recording shown is of step ${shown.toLocaleString('en')}. Only some steps keep their weights.`;
+  if (step === shown || !Number.isFinite(shown)) return '';
+  return `The model of step ${stepText({step})} is asked; the maps at the left are of step ${stepText({step: shown})}. Few steps keep their weights.`;
 }
 
 function stepText({step}) {

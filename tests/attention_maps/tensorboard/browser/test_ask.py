@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +11,11 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.keys import Keys
 
 from attention_maps.ask.export import ExportSettings, export
-from tests.attention_maps.tensorboard.browser.conftest import serving
+from tests.attention_maps.tensorboard.browser.conftest import Open, serving
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
+from training.checkpoints.early_weights import save_early_weights
+from training.checkpoints.files import load_weights
+from training.checkpoints.snapshot import Snapshot
 
 TEXT, TARGET = ".ask-form textarea", ".ask-form textarea:nth-of-type(2)"
 OTHER = ".ask-form div > textarea"
@@ -59,10 +63,10 @@ def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
     runs.show(run="gpt", recording=recording_of(runs), view="ask", kind="decoder", layer=0, head=1)
     runs.driver.find_element("xpath", "//button[.='without this head']").click()
     runs.settle()
-    assert runs.texts(".ask-head") == ["decoder 0.1 ×"]
+    assert runs.texts(".ask-head") == ["layer 0 · head 1 ×"]
     assert "removed=decoder.0.1" in runs.hash
     runs.click(".ask-send")
-    wait_for(runs, f"{ANSWER} h3", "without decoder 0.1")
+    wait_for(runs, f"{ANSWER} h3", "without layer 0 · head 1")
     assert [len(row.find_elements("css selector", "td")) for row in rows(runs)] == [3] * len(rows(runs))
     assert "of the whole model" in runs.text(".ask-loss")
     runs.click(".ask-compare")
@@ -82,16 +86,36 @@ def test_a_head_takes_its_output_from_another_text(runs: Page) -> None:
     runs.show(run="gpt", recording=recording_of(runs), view="ask", kind="decoder", removed="decoder.0.1", how="other")
     typed(runs, OTHER, "Ken had a pen.")
     runs.click(".ask-send")
-    wait_for(runs, f"{ANSWER} h3", "with decoder 0.1 from “Ken had a pen.”")
+    wait_for(runs, f"{ANSWER} h3", "with layer 0 · head 1 from “Ken had a pen.”")
     wait_for(runs, ".ask-change", "stays at")
-    assert "difference +0.00" in runs.text(".ask-loss") or "difference −0.00" in runs.text(".ask-loss")
+    assert "difference 0.00" in runs.text(".ask-loss")
     typed(runs, OTHER, "Ken had a dog.")
     runs.click(".ask-send")
     wait_for(runs, f"{ANSWER} h3", "from “Ken had a dog.”")
-    assert runs.texts(".ask-next th")[:4] == ["next token", "patched", "whole model", "difference"]
+    assert runs.texts(".ask-next th")[:4] == ["next token", "patched", "whole model", "points"]
     typed(runs, OTHER, "Ken had a pen. He had a pen.")
     runs.click(".ask-send")
     wait_for(runs, STATUS, "only between texts of equal length")
+
+
+def test_the_weights_nearest_to_the_step_shown_are_asked(open_folder: Open, trained: Path, tmp_path: Path) -> None:
+    """Guards against an early step that is explained by the last model, in both views that ask, without a word."""
+    shutil.copytree(trained / "runs" / "gpt", tmp_path / "runs" / "gpt", symlinks=True)
+    checkpoints = tmp_path / "runs" / "gpt" / "checkpoints"
+    for step in (0, 4):
+        save_early_weights(checkpoints, step, Snapshot(load_weights(checkpoints / "last"), {}))
+    page = open_folder(tmp_path / "runs")
+    page.load(run="gpt", view="ask", recording="step_00000001")
+    wait_for(page, ".kept-weights", "The model of step 0 is asked; the maps at the left are of step 1.")
+    page.click(".ask-send")
+    wait_for(page, f"{ANSWER} h3", "model of step 0, the whole model")
+    page.show(run="gpt", view="ask", recording="step_00000006")
+    page.wait("return document.querySelector('.kept-weights').hidden")
+    page.choose("checkpoint", "step 4")
+    wait_for(page, ".kept-weights", "The model of step 4 is asked")
+    assert "checkpoint=weights-00000004" in page.hash
+    page.show(run="gpt", view="circuits", kind="decoder", layer=0, head=1, recording="step_00000001")
+    wait_for(page, ".circuits-status", "layer 0 · head 1, weights of step 0")
 
 
 def rows(page: Page) -> list:
@@ -119,8 +143,7 @@ def test_a_translator_translates_and_reads_a_given_translation(runs: Page) -> No
     runs.wait("return !document.querySelector('.ask-written').textContent.includes('translates')")
     runs.settle()
     tokens = "".join(runs.texts(f"{ANSWER} .token"))
-    assert tokens.startswith("<s>")
-    assert tokens.replace("␣", "")[3:] == "Emiruns."
+    assert tokens.replace("␣", "") == "Emiruns.</s>", "the tokens that are predicted"
 
 
 def test_a_head_of_another_view_is_removed_at_once(runs: Page) -> None:
@@ -130,7 +153,7 @@ def test_a_head_of_another_view_is_removed_at_once(runs: Page) -> None:
     typed(runs, TEXT, "エミは走る。")
     runs.show(run="translate", view="map", kind="cross", layer=0, head=1)
     runs.click(".without")
-    wait_for(runs, f"{ANSWER} h3", "without cross-attention 0.1")
+    wait_for(runs, f"{ANSWER} h3", "without layer 0 · cross-attention · head 1")
     assert runs.find(".tabs [aria-selected=true]").text == "Ask"
     assert runs.find(TEXT).get_attribute("value") == shown
     runs.find(".ask-head").click()

@@ -29,14 +29,14 @@ def runs(driver: Chrome, trained: Path) -> Iterator[Page]:
 def test_the_weights_of_a_head_are_read(runs: Page) -> None:
     """Guards against circuits of another head, a filter without effect, and text that is taken for weights."""
     runs.show(run="gpt", view="circuits", kind="decoder", layer=0, head=1)
-    wait_for(runs, STATUS, "decoder 0.1, weights of step")
+    wait_for(runs, STATUS, "layer 0 · head 1, weights of step")
     assert runs.texts(TITLES)[0].startswith("Attends (QK)")
     assert "Copying score" in runs.text(".circuits-copying")
     assert len(runs.texts(PAIRS)) == 50
     runs.show(run="gpt", view="circuits", kind="decoder", layer=0, head="mean")
     wait_for(runs, STATUS, "Choose one head")
     runs.show(run="gpt", view="circuits", kind="decoder", layer=0, head=0)
-    wait_for(runs, STATUS, "decoder 0.0, weights of step")
+    wait_for(runs, STATUS, "layer 0 · head 0, weights of step")
     runs.click(".circuit-pairs button:not([disabled])")
     wait_for(runs, ".circuit-lists", "the first token is")
     assert "piece=" in runs.hash
@@ -49,6 +49,6 @@ def test_the_weights_of_a_head_are_read(runs: Page) -> None:
 def test_cross_attention_links_the_two_languages(runs: Page) -> None:
     """Guards against exchanged sides in the titles, and a copying score where rows and columns differ."""
     runs.show(run="translate", view="circuits", kind="cross", layer=0, head=0, piece="")
-    wait_for(runs, STATUS, "cross-attention 0.0, weights of step")
+    wait_for(runs, STATUS, "layer 0 · cross-attention · head 0, weights of step")
     assert "target token → source token" in runs.texts(TITLES)[0]
     assert not runs.find(".circuits-copying").is_displayed()

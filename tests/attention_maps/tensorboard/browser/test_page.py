@@ -315,6 +315,8 @@ def test_an_empty_log_folder_explains_how_maps_are_recorded(open_folder: Open, t
     page.settle()
     assert page.text(".step-title") == "step 100"
     assert not page.find(".help").is_displayed()
+    assert page.text(".frame-name") == "training of first"
+    page.show(run="first", view="map")
     assert page.text(".frame-name") == "cross-attention · layer 2 · mean of 3 heads"
     assert "layer" not in page.hash
     page.click(".controls button[value=encoder]")

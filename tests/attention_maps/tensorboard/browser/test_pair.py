@@ -33,6 +33,17 @@ def test_the_first_gold_pair_is_shown_first(views: Page) -> None:
     assert views.text(".pair-view h3").startswith("From “her” to “Kate”")
 
 
+def test_the_other_row_of_a_word_is_one_click_away(views: Page) -> None:
+    """Guards against a head that is overlooked because it attends to the word in the row that predicts the pronoun."""
+    views.show(**TEXT, view="pair")
+    other = "This is the row that reads “her”. In the row that predicts it, most by layer 0 · head 0, 33.3 %."
+    wait_for(views, ".pair-other", other)
+    views.click(".pair-other button")
+    wait_for(views, ".pair-view h3", "From “her” to “Kate” at step 100: most by layer 0 · head 0, 33.3 %")
+    assert views.text(".pair-other").startswith("This is the row that predicts “her”. In the row that reads it, ")
+    assert {f"p.attention.{state}" for state in ("rows=predicts", "token=r2", "partner=c1")} <= {*views.hash.split("&")}
+
+
 def test_two_clicks_choose_another_pair(views: Page) -> None:
     """Guards against a first text that chooses the second word, and numbers of the pair before."""
     views.show(**TRANSLATION, view="pair")

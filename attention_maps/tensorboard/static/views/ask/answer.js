@@ -8,6 +8,8 @@ import {css} from '../../draw/colours.js';
 import {tokenButton} from '../tokens.js';
 import {headName} from './question.js';
 
+const PREDICTED = 'the text as it is predicted; click a word for what else might stand there';
+const SHADE = 'change of its loss, blue where it is harder to predict, orange where it is easier';
 const LARGEST = 2; // nats: the change of a loss that gets the strongest colour
 
 export class Answer {
@@ -20,8 +22,11 @@ export class Answer {
     this.tokens = element('div', {class: 'passage-text', onclick: (event) => this.choose(event.target.closest('.token'))});
     this.table = element('table', {class: 'ask-next'});
     this.change = element('p', {class: 'ask-change'});
-    const caption = element('div', {class: 'caption'}, 'what follows each token; click one for the probabilities');
-    this.element = element('section', {class: 'ask-answer', 'aria-label': 'answer', hidden: true}, this.about, this.written, this.loss, this.compare, caption, this.tokens, this.change, this.table);
+    this.caption = element('div', {class: 'caption'});
+    this.wanted = null; // the position to show first in the next answer
+    const head = [this.about, this.written, this.loss, this.compare];
+    const attributes = {class: 'ask-answer', 'aria-label': 'answer', hidden: true};
+    this.element = element('section', attributes, ...head, this.caption, this.tokens, this.change, this.table);
   }
 
   /** Show the answer that belongs to the recording shown; nothing if it was not made for a question. */
@@ -37,7 +42,10 @@ export class Answer {
     try {
       const answer = this.key === key ? this.answer : await source.answered(run, recording);
       if (turn !== this.turn) return;
-      if (this.answer !== answer) this.position = firstPosition(answer);
+      if (this.answer !== answer) {
+        this.position = this.wanted ?? firstPosition(answer);
+        this.wanted = null;
+      }
       [this.key, this.answer] = [key, answer];
       this.show();
     } catch (error) {
@@ -51,7 +59,8 @@ export class Answer {
     const {whole, losses} = answer;
     const without = whole ? changeOf(answer.asked) : 'the whole model';
     this.element.hidden = false;
-    this.about.textContent = `${recordingTitle(answer.recording)}: ${answer.checkpoint}, ${without}`;
+    this.about.textContent = `${recordingTitle(answer.recording)}: model of step ${answer.step.toLocaleString('en')}, ${without}`;
+    this.caption.textContent = whole ? `${PREDICTED}; shade: ${SHADE}` : PREDICTED;
     this.written.replaceChildren(...writtenLines(answer, without));
     const total = sum(losses);
     const mean = losses.length ? ` (${(total / losses.length).toFixed(2)} per token)` : '';
@@ -77,11 +86,12 @@ export class Answer {
   }
 
   showTokens() {
-    const {tokens, losses, whole} = this.answer;
+    const {tokens, predicts, losses, whole} = this.answer;
     const palette = this.context.colours();
     const answered = changeOf(this.answer.asked);
     this.tokens.replaceChildren(
-      ...tokens.map((piece, position) => {
+      ...tokens.map((_, position) => {
+        const piece = predicts[position] ?? '…'; // at the end of a text, what follows is unknown
         const text = readable(piece);
         const button = tokenButton({text, special: false, language: languageOf(text)}, `p${position}`, piece);
         button.tabIndex = 0;
@@ -91,8 +101,8 @@ export class Answer {
           const change = loss - whole.losses[position];
           const colour = palette.difference(Math.max(-1, Math.min(1, change / LARGEST)));
           Object.assign(button.style, {backgroundColor: css(colour), color: palette.ink(colour)});
-          button.title = `loss of the token after it: ${loss.toFixed(2)}, ${signed(change, 2)} ${answered}`;
-        } else if (loss !== undefined) button.title = `loss of the token after it: ${loss.toFixed(2)}`;
+          button.title = `loss ${loss.toFixed(2)}, ${signed(change, 2)} ${answered}`;
+        } else if (loss !== undefined) button.title = `loss ${loss.toFixed(2)}`;
         return button;
       }),
     );
@@ -106,23 +116,24 @@ export class Answer {
   }
 
   showTable() {
-    const {next, tokens, whole} = this.answer;
+    const {next, tokens, predicts, whole} = this.answer;
     const {position} = this;
     this.change.textContent = whole ? `${largestChange(next[position])} ${changeOf(this.answer.asked, 'the other text')}.` : '';
     const cell = (text, name) => element('td', {class: name}, text);
     const rows = next[position].map(([, piece, probability, before]) => {
       const text = readable(piece);
       const change = probability - before;
+      const actual = piece === predicts[position];
       return element(
         'tr',
-        {},
-        element('th', {scope: 'row', lang: languageOf(text)}, text),
+        {class: actual ? 'actual' : false},
+        element('th', {scope: 'row', lang: languageOf(text), title: actual ? 'the actual next token' : false}, `${text}${actual ? ' ✓' : ''}`),
         cell(percent(probability), 'number'),
         whole && cell(percent(before), 'number'),
-        whole && cell(`${signed(100 * change, 1)} %`, `number ${change < 0 ? 'less' : 'more'}`),
+        whole && cell(signed(100 * change, 1), `number ${change < 0 ? 'less' : 'more'}`),
       );
     });
-    const heads = ['next token', whole ? (this.answer.asked?.patch ? 'patched' : 'without the heads') : 'probability', ...(whole ? ['whole model', 'difference'] : [])];
+    const heads = ['next token', whole ? (this.answer.asked?.patch ? 'patched' : 'without the heads') : 'probability', ...(whole ? ['whole model', 'points'] : [])];
     this.table.replaceChildren(
       element('caption', {}, `after “${readable(tokens[position])}”`),
       element('tr', {}, heads.map((text) => element('th', {scope: 'col'}, text))),
@@ -131,7 +142,7 @@ export class Answer {
   }
 }
 
-/** "without decoder 0.1", or "with decoder 0.1 from “Rosa is kind”". */
+/** "without layer 0 · head 1", or "with layer 0 · head 1 from “Rosa is kind”". */
 function changeOf(asked, other = `“${asked?.patch?.text}”`) {
   const heads = (asked?.patch?.heads ?? asked?.removed ?? []).map(([kind, layer, head]) => headName({kind, layer, head: head ?? '*'}));
   const names = heads.join(', ') || 'some heads';
@@ -146,10 +157,9 @@ function largestChange(rows) {
   return `“${readable(piece)}” ${probability > before ? 'rises' : 'falls'} from ${percent(before)} to ${percent(probability)}`;
 }
 
-/** Of a text, what follows the last token that was typed; of a translation, the token whose loss changes most, or the first. */
+/** The word whose loss changes most without the heads. Of the whole model, what follows the text that was typed; of a translation, its start. */
 function firstPosition({task, typed, losses, whole}) {
-  if (task === 'gpt') return typed - 1;
-  if (!whole) return 0;
+  if (!whole) return task === 'gpt' ? typed - 1 : 0;
   const changes = losses.map((loss, position) => Math.abs(loss - whole.losses[position]));
   return Math.max(changes.indexOf(Math.max(...changes)), 0);
 }
@@ -168,5 +178,6 @@ function sum(numbers) {
 }
 
 function signed(number, digits) {
-  return `${number < 0 ? '−' : '+'}${Math.abs(number).toFixed(digits)}`;
+  const size = Math.abs(number).toFixed(digits);
+  return Number(size) ? `${number < 0 ? '−' : '+'}${size}` : size;
 }

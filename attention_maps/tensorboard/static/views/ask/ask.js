@@ -5,6 +5,8 @@ import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
 import {segments, tick} from '../../dom/fields.js';
 import {KeptWeights} from '../kept_weights.js';
+import {positionOf} from '../prediction/contributions.js';
+import {selection} from '../tokens.js';
 import {Answer} from './answer.js';
 import {headName, headsIn, isReversed, listed, questionOf, textsOf, withHead} from './question.js';
 
@@ -49,9 +51,9 @@ class Ask {
       this.text,
       this.target,
       element('div', {class: 'view-controls'}, this.send, this.weights.element, this.reverse.element, this.counting),
+      this.weights.note,
       element('div', {class: 'view-controls'}, this.head, this.layer, this.chips, this.how.element),
       element('div', {}, this.other),
-      this.weights.note,
     );
     this.answer = new Answer(context);
     this.closed = element('p', {hidden: true}, 'Questions need a running TensorBoard: this page is a file without a model.');
@@ -156,6 +158,8 @@ class Ask {
     const {source, state, recordings} = this.context;
     const {now} = state;
     const {sample} = this.frame;
+    const selected = selection(now.token, this.frame);
+    const wanted = selected?.side === 'row' && !this.typed ? positionOf(this.frame, selected.index) : null;
     const typed = {
       text: this.text.value,
       target: this.target.value,
@@ -170,6 +174,7 @@ class Ask {
       const {recording} = await source.ask(questionOf(now, weights?.name ?? '', sample, typed));
       await recordings.refresh();
       this.status.textContent = `${recordingTitle(recording)} is answered: all views show its maps.`;
+      this.answer.wanted = wanted;
       this.typed = false;
       this.own = recording;
       if (state.now.run === now.run) state.set({recording, sample: 0, token: '', against: '', follow: false});

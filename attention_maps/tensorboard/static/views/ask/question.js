@@ -34,9 +34,11 @@ export function withHead(removed, {kind, layer, head}) {
   return listed([...heads.filter((one) => head !== '*' || !same(one)), {kind, layer, head}]);
 }
 
-/** "cross-attention 0.1" is layer 0, head 1. */
+const KINDS = {cross: 'cross-attention · ', encoder: 'encoder · ', decoder: ''};
+
+/** "layer 0 · cross-attention · head 1", as in the Prediction view; "layer 0 · all heads". */
 export function headName({kind, layer, head}) {
-  return `${kind === 'cross' ? 'cross-attention' : kind} ${layer}.${head === '*' ? 'all' : head}`;
+  return `layer ${layer} · ${KINDS[kind]}${head === '*' ? 'all heads' : `head ${head}`}`;
 }
 
 /** Whether a sample is translated in the other direction: then its source begins with a special token. */

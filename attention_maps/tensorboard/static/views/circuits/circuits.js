@@ -138,7 +138,7 @@ function pairList(caption, pairs) {
   const token = (piece) => {
     const text = readable(piece);
     const value = piece.replaceAll('▁', ' ').trim();
-    return element('button', {type: 'button', class: 'token', value, disabled: !value, title: 'only pairs with this token', lang: languageOf(text)}, text);
+    return element('button', {type: 'button', class: 'token', value, disabled: !value, title: `only pairs with this token, “${piece}”`, lang: languageOf(text)}, text);
   };
   const row = ([first, second, value]) =>
     element('tr', {}, element('td', {}, token(first)), element('td', {}, '→ ', token(second)), element('td', {}, signed(value)));

@@ -33,8 +33,9 @@ class Pair {
     this.to = element('div', {class: 'passages'});
     this.heading = element('h3', {role: 'status'});
     this.list = element('ol', {class: 'pair-heads', 'aria-label': 'heads, the largest weight first'});
+    this.other = element('p', {class: 'pair-other'});
     this.note = element('p', {class: 'view-note'});
-    this.element = element('div', {class: 'pair-view'}, this.from, this.to, this.heading, this.list, this.note);
+    this.element = element('div', {class: 'pair-view'}, this.from, this.to, this.heading, this.other, this.list, this.note);
     selectable(
       this.from,
       () => '',
@@ -54,14 +55,15 @@ class Pair {
     Object.assign(this, this.chosen());
     this.buildTexts();
     const [query, key] = [frame.rows[this.row].positions, frame.columns[this.column].positions];
-    const {run, recording, sample} = fitted;
-    const asked = JSON.stringify([run, recording, sample, frame.kind, query, key, this.context.recordings.numbers(run)]);
+    const {run, recording, sample, values} = fitted;
+    const asked = JSON.stringify([run, recording, sample, frame.kind, values, query, key, this.context.recordings.numbers(run)]);
     if (asked === this.asked) return this.show();
     const turn = (this.turn = {});
-    return loadPair(this.context.source, {...fitted, kind: frame.kind}, query, key).then(
-      (found) => {
+    const load = (rows) => (rows ? loadPair(this.context.source, {...fitted, kind: frame.kind}, rows, key) : null);
+    return Promise.all([load(query), load(otherRow(frame, this.row))]).then(
+      ([found, beside]) => {
         if (turn !== this.turn) return;
-        Object.assign(this, {asked, found});
+        Object.assign(this, {asked, found, beside});
         this.show();
       },
       (error) => {
@@ -69,7 +71,7 @@ class Pair {
         if (turn !== this.turn) return;
         this.asked = '';
         this.list.replaceChildren();
-        this.heading.textContent = '';
+        this.heading.textContent = this.other.textContent = '';
         this.note.textContent = error.message;
       },
     );
@@ -120,6 +122,7 @@ class Pair {
     const most = `most by layer ${best.layer} · head ${best.head}, ${percent(best.weight)}`;
     this.heading.textContent = `From “${from}” to “${to}” at ${recordingTitle(recording)}: ${most}`;
     this.heading.lang = languageOf(readable(from)) === 'ja' || languageOf(readable(to)) === 'ja' ? 'ja' : 'en';
+    this.showOther();
     const palette = this.context.colours();
     const strongest = Math.max(...this.heads.map(({weight}) => weight), 1e-6);
     const inks = inksOf(this.element);
@@ -147,7 +150,22 @@ class Pair {
     });
     this.list.replaceChildren(...items);
     const more = this.heads.length > MOST ? ` ${this.heads.length - MOST} more heads attend less.` : '';
-    this.note.textContent = `“since”: from then on the weight has been at least half of the last one.${more}`;
+    const weighted = frame.weighted ? ' Weights are multiplied by value norms.' : '';
+    this.note.textContent = `“since”: from then on the weight has been at least half of the last one.${more}${weighted}`;
+  }
+
+  /** The best head in the other row of the word, since a word has two: one that predicts it, and one that reads it. */
+  showOther() {
+    const {frame, beside, row} = this;
+    this.other.replaceChildren();
+    const [best] = beside ? ranked(beside) : [];
+    if (!best || best.weight < 0.001) return; // a later word, which the other row does not see
+    const reads = frame.rowsNamed === 'reads';
+    const rows = reads ? 'predicts' : 'reads';
+    const onclick = () => this.context.state.set({rows, token: `r${row + (reads ? -1 : 1)}`, partner: `c${this.column}`});
+    const text = `the row that ${rows} it`;
+    const most = `, most by layer ${best.layer} · head ${best.head}, ${percent(best.weight)}.`;
+    this.other.append(`This is the row that ${frame.rowsNamed} “${frame.rows[row].text}”. In `, element('button', {type: 'button', class: 'link', onclick}, text), most);
   }
 
   /** The weight over the recorded steps, evenly spaced, with a mark at the shown one. */
@@ -194,6 +212,13 @@ class Pair {
     });
     return pen.svg(560, 30 + heads.length * (LINE.height + 4), {title: this.heading.textContent, paper: inks.paper, margin: 12});
   }
+}
+
+/** The other row of a word, as a list of its position, or null: a word is predicted in the row before the one that reads it. */
+function otherRow({kind, rows, rowsNamed, sample}, row) {
+  const {positions} = rows[row];
+  const at = rowsNamed === 'reads' ? positions[0] - 1 : positions.at(-1) + 1;
+  return kind !== 'encoder' && at >= 0 && at < sample.reads.pieces.length ? [at] : null;
 }
 
 function indexOfLargest(weights, start = 0) {

@@ -37,7 +37,8 @@ export function lossText({steps, loss = []}) {
   const [first, last] = [known[0], known.at(-1)];
   const moved = last < first ? 'fell' : 'rose';
   const course = `${moved} from ${first.toFixed(2)} to ${last.toFixed(2)} nats`;
-  return `In ${steps.at(-1).toLocaleString('en')} steps the loss of the recorded examples ${course}.`;
+  const count = steps.at(-1);
+  return `In ${count.toLocaleString('en')} ${count === 1 ? 'step' : 'steps'} the loss of the recorded examples ${course}.`;
 }
 
 /** The chart of the loss, `height` high, above the bands. */

@@ -19,6 +19,7 @@ export const view = {
   title: 'Story',
   hint: 'What the training did: the loss, and what each head attends to at each recorded step.',
   term: 'since',
+  ofRun: true,
   create: (context) => new Story(context),
 };
 
