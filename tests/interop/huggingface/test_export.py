@@ -64,7 +64,7 @@ def translator(run: Path, shared: bool) -> Trained:
     model = sharpened(EncoderDecoder(SIZE, *sizes, shared=shared), seed=1)
     assert isinstance(model, EncoderDecoder)
     with torch.no_grad():
-        model.head.weight[Tokenizer.eos_id] *= 8
+        model.head.weight[tokenizers[-1].eos_id] *= 8
     config = TrainConfig(task="translate", name=run.name, model=SIZE, tokenizer=TokenizerConfig(shared=shared))
     return Trained(model, tokenizers, run, 5, asdict(config))
 
