@@ -146,6 +146,7 @@ def scores(run: Path) -> str:
             rows = [
                 [name, figure(one.get("value")), f"{figure(one.get('low'))} to {figure(one.get('high'))}"]
                 for name, one in measured.items()
+                if isinstance(one, dict)
             ]
             title = f"`evaluate.py`, split {result.get('split')}, step {model.get('step')}"
             found.append(f"{title}:\n\n{table(['score', 'value', '95 % interval'], rows)}")

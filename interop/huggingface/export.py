@@ -42,7 +42,7 @@ def write_huggingface(trained: Trained, folder: Path, settings: ExportSettings) 
     theirs.save_pretrained(folder)
     shutil.copymode(folder / "config.json", folder / "model.safetensors")  # which would be readable by its owner only
 
-    checks = check_exported(trained, folder)
+    checks = check_exported(trained, folder, type(theirs))
     use = usage(trained, theirs.config.model_type, None if target is source else TARGET_TOKENIZER)
     (folder / "README.md").write_text(model_card(trained, use, checks), encoding="utf-8")
     return [f"{settings.to}: {type(theirs).__name__} of transformers", *checks, "README.md: how to use it"]

@@ -20,6 +20,8 @@ def test_training_and_generation_open_no_connection(runs: Path, offline: dict[st
     assert (trained.returncode, "NETWORK" in trained.stderr) == (0, False), trained.stderr
     written = run(runs, "generate.py", f"run=runs/{task}", "prompt=The cat", "attention=true", env=offline)
     assert (written.returncode, "NETWORK" in written.stderr) == (0, False), written.stderr
+    exported = run(runs, "export.py", f"run=runs/{task}", f"to={task}", env=offline)
+    assert (exported.returncode, exported.stderr) == (0, "")
     listed = run(runs, "-m", "attention_maps", "list", "runs", env=offline)
     assert (listed.returncode, listed.stderr) == (0, "")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+from transformers import ApertusForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from configs.errors import UserError
 from data.config import DataConfig, TokenizerConfig
@@ -134,20 +134,19 @@ def test_the_model_card_tells_what_the_run_knows(gpt: Trained, tmp_path: Path) -
     assert settings["model"] == asdict(SIZE)
 
 
-def test_a_folder_that_computes_something_else_is_refused(
-    gpt: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_computes_something_else_is_refused(gpt: Trained, tmp_path: Path) -> None:
     """Guards the comparison at the end of an export: a changed weight and a changed tokenizer are noticed."""
     write(gpt, tmp_path / "out")
-    assert len(check.check_exported(gpt, tmp_path / "out")) == 2
+    kind = ApertusForCausalLM
+    assert len(check.check_exported(gpt, tmp_path / "out", kind)) == 2
     other = Trained(gpt.model, [small([made_text(50)])], gpt.run, gpt.step, gpt.config)
     with pytest.raises(UserError, match="other tokens"):
-        check.check_exported(other, tmp_path / "out")
+        check.check_exported(other, tmp_path / "out", kind)
     assert isinstance(gpt.model, GPT)
     with torch.no_grad():
         gpt.model.blocks[1].attention.output.weight[3, 4] += 1  # type: ignore[union-attr, index]
     with pytest.raises(UserError, match="other logits"):
-        check.check_exported(gpt, tmp_path / "out")
+        check.check_exported(gpt, tmp_path / "out", kind)
 
 
 def test_a_flavour_without_an_architecture_is_refused(gpt: Trained, tmp_path: Path) -> None:
