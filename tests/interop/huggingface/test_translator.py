@@ -36,7 +36,7 @@ def built(config: ModelConfig, shared: bool = True) -> EncoderDecoder:
     model = sharpened(EncoderDecoder(config, *sizes, shared=shared))
     assert isinstance(model, EncoderDecoder)
     with torch.no_grad():
-        model.head.weight[EOS] *= 3  # translations end now and then
+        model.head.weight[EOS] *= 4  # translations end now and then
     return model
 
 
@@ -93,7 +93,7 @@ def test_a_folder_translates_as_we_do(name: str, tmp_path: Path) -> None:
         both = zip(map(plain, written), (best[0].tokens for best in found), strict=True)
         ended = [(theirs, ours) for theirs, ours in both if len(ours) + 1 < model.config.context - 1]
         assert [theirs for theirs, _ in ended] == [ours for _, ours in ended]
-        assert len(ended) > 10
+        assert len(ended) > 15
 
 
 def plain(row: list[int]) -> list[int]:

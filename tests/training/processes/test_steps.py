@@ -25,9 +25,10 @@ def test_the_number_of_processes_does_not_change_the_steps(tmp_path: Path) -> No
         for accumulate, found in zip(accumulated, json.loads(done.stdout), strict=True):
             alone = step_losses(accumulate, STEPS)
             assert alone[-1][0] < 0.9 * alone[0][0], "the model learns"
-            for step, expected in zip(found, alone, strict=True):
+            for number, (step, expected) in enumerate(zip(found, alone, strict=True)):
                 assert step[0] == pytest.approx(expected[0], rel=1e-6)
-                assert step[1] == pytest.approx(expected[1], rel=1e-3), "gradient norm"
+                norm_error = 3e-6 if number < 20 else 1e-3  # training amplifies the rounding of sums of other orders
+                assert step[1] == pytest.approx(expected[1], rel=norm_error), "gradient norm"
 
 
 @pytest.mark.slow
