@@ -12,7 +12,9 @@ from configs.settings import describe, read_settings
 
 HELP = """Export a trained run to the format of another program: weights, tokenizer, generation settings, a model card.
 
-  python export.py run=runs/NAME to=FOLDER                   for Hugging Face transformers
+  python export.py run=runs/NAME to=FOLDER                       for Hugging Face transformers
+  python export.py run=runs/NAME to=FOLDER format=ctranslate2    for CTranslate2
+  python export.py run=runs/NAME to=FOLDER format=onnx           for ONNX Runtime
 
 The folder is new and complete, or not written at all. A model that the other program cannot compute exactly is refused.
 
@@ -29,8 +31,9 @@ class ExportSettings:
     to: str | None = None
     """The folder to write, which must not exist yet."""
 
-    format: Literal["huggingface", "ctranslate2"] = "huggingface"
-    """`huggingface`: a folder for `from_pretrained` of transformers. `ctranslate2`: a folder for CTranslate2."""
+    format: Literal["huggingface", "ctranslate2", "onnx"] = "huggingface"
+    """`huggingface`: a folder for `from_pretrained` of transformers. `ctranslate2`: a folder for CTranslate2.
+    `onnx`: a graph for ONNX Runtime, which computes the logits of whole texts."""
 
     checkpoint: str = "best"
     """`best` (lowest validation loss), `last`, or the name of a step, step-00000500."""

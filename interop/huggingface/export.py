@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from data.tokens.tokenizer import Tokenizer
@@ -27,25 +27,39 @@ TARGET_TOKENIZER = "target_tokenizer"
 
 def write_huggingface(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
     """Write config, weights, tokenizer, generation settings and model card; as `interop.formats.Exporter`."""
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()  # it warns of texts longer than the context
-    model, source, target = trained.model, trained.tokenizers[0], trained.tokenizers[-1]
-    if isinstance(model, GPT):
-        theirs = causal_lm(model, GPT_SPECIAL_IDS)
-        theirs.generation_config = writing(model.config, target.never_written)
-    else:
-        theirs = seq2seq_lm(model)
-        theirs.generation_config = translating(model.config, target.never_written, trained.config["trainer"])
-    save_tokenizer(source, folder, trained)
-    if target is not source:
-        save_tokenizer(target, folder / TARGET_TOKENIZER, trained)
+    theirs = in_transformers(trained)
     theirs.save_pretrained(folder)
     shutil.copymode(folder / "config.json", folder / "model.safetensors")  # which would be readable by its owner only
+    target = save_tokenizers(trained, folder)
 
     checks = check_exported(trained, folder, type(theirs))
-    use = usage(trained, theirs.config.model_type, None if target is source else TARGET_TOKENIZER)
+    use = usage(trained, theirs.config.model_type, target)
     (folder / "README.md").write_text(model_card(trained, use, checks), encoding="utf-8")
     return [f"{settings.to}: {type(theirs).__name__} of transformers", *checks, "README.md: how to use it"]
+
+
+def in_transformers(trained: Trained) -> PreTrainedModel:
+    """Return the model as one of transformers, with its generation settings; transformers is quiet from now on."""
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()  # it warns of texts longer than the context
+    model, never = trained.model, trained.tokenizers[-1].never_written
+    if isinstance(model, GPT):
+        theirs = causal_lm(model, GPT_SPECIAL_IDS)
+        theirs.generation_config = writing(model.config, never)
+    else:
+        theirs = seq2seq_lm(model)
+        theirs.generation_config = translating(model.config, never, trained.config["trainer"])
+    return theirs
+
+
+def save_tokenizers(trained: Trained, folder: Path) -> str | None:
+    """Write the tokenizer; that of the target, if it is another, into a folder of its own, whose name is returned."""
+    source, target = trained.tokenizers[0], trained.tokenizers[-1]
+    save_tokenizer(source, folder, trained)
+    if target is source:
+        return None
+    save_tokenizer(target, folder / TARGET_TOKENIZER, trained)
+    return TARGET_TOKENIZER
 
 
 def save_tokenizer(ours: Tokenizer, folder: Path, trained: Trained) -> None:

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import onnxruntime
 import pytest
 import torch
 import yaml
@@ -20,6 +21,7 @@ from generation.sampling import generate
 from generation.translation import best_translations
 from interop.huggingface import check
 from interop.huggingface.export import write_huggingface
+from interop.huggingface.onnx import write_onnx
 from interop.settings import ExportSettings
 from interop.trained import Trained
 from model.config import ModelConfig
@@ -29,7 +31,7 @@ from tests.data.conftest import made_pairs, made_text
 from tests.interop.conftest import sharpened
 from training.config import TrainConfig
 
-SIZE = ModelConfig(layers=2, heads=2, width=32, context=48)
+SIZE = ModelConfig(layers=1, heads=2, width=32, context=48)
 SENTENCES = [english for english, _ in made_pairs(20)]
 
 
@@ -144,7 +146,7 @@ def test_a_folder_that_computes_something_else_is_refused(gpt: Trained, tmp_path
         check.check_exported(other, tmp_path / "out", kind)
     assert isinstance(gpt.model, GPT)
     with torch.no_grad():
-        gpt.model.blocks[1].attention.output.weight[3, 4] += 1  # type: ignore[union-attr, index]
+        gpt.model.blocks[0].attention.output.weight[3, 4] += 1  # type: ignore[union-attr, index]
     with pytest.raises(UserError, match="other logits"):
         check.check_exported(gpt, tmp_path / "out", kind)
 
@@ -154,3 +156,29 @@ def test_a_flavour_without_an_architecture_is_refused(gpt: Trained, tmp_path: Pa
     model = GPT(replace(SIZE, token_shift=True), gpt.tokenizers[0].vocab_size).eval()
     with pytest.raises(UserError, match=r"model\.token_shift=true"):
         write(Trained(model, gpt.tokenizers, gpt.run, 1, gpt.config), tmp_path / "out")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_an_onnx_graph_computes_our_logits(task: str, gpt: Trained, tmp_path: Path) -> None:
+    """Guards the traced graph: sizes that were traced as constants, and a graph without a text's last tokens."""
+    trained = gpt if task == "gpt" else translator(tmp_path / "translator", shared=True)
+    (tmp_path / "out").mkdir()
+    written = write_onnx(trained, tmp_path / "out", ExportSettings(to="out"))
+    assert "logits equal" in written[1]
+    assert "onnxruntime.InferenceSession" in (tmp_path / "out" / "README.md").read_text("utf-8")
+    session = onnxruntime.InferenceSession(tmp_path / "out" / "model.onnx")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out", trust_remote_code=False)
+    found = tokenizer(SENTENCES[0], return_tensors="np")
+    ids = torch.from_numpy(found["input_ids"])
+    assert ids.tolist() == [[3, *trained.tokenizers[0].encode(SENTENCES[0])] if task == "gpt" else [*ids[0, :-1], 3]]
+    inputs = dict(found)
+    with torch.no_grad():
+        if isinstance(trained.model, EncoderDecoder):
+            target = torch.tensor([[2, 9, 8]])
+            inputs["decoder_input_ids"] = target.numpy()
+            expected = trained.model(ids, target)
+        else:
+            expected = trained.model(ids)
+    logits = torch.from_numpy(session.run(["logits"], inputs)[0])
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
