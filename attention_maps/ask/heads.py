@@ -50,7 +50,7 @@ def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> No
     for kind in KINDS:
         names = [name for name in MEASURES if measures.get(name, {}).get(kind)]
         if names:
-            print("\n" + "\n".join(_grid(_rows(measures, labels, kind, names))))
+            print("\n" + "\n".join(_grid(_rows(recording, measures, labels, kind, names))))
         explained += [name for name in names if name not in explained]
     print()
     for name in explained:
@@ -59,7 +59,7 @@ def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> No
 
 
 def _rows(
-    measures: Measures, labels: dict[str, list[list[str]]], kind: Kind, names: Sequence[str]
+    recording: Recording, measures: Measures, labels: dict[str, list[list[str]]], kind: Kind, names: Sequence[str]
 ) -> Iterator[list[str]]:
     """Yield the cells of a table as strings: a header row, then one row per head."""
     yield [kind, "head", *(MEASURES[name][0] for name in names), "label"]
@@ -71,7 +71,7 @@ def _rows(
                 for name, number in zip(names, numbers, strict=True)
             ]
             label = displayed(labels[kind][layer][head]) if kind in labels else ""
-            yield [f"layer {layer}", str(head), *cells, printable(label)]
+            yield [f"layer {recording.layer_number(kind, layer)}", str(head), *cells, printable(label)]
 
 
 def _grid(rows: Iterator[list[str]]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from attention_maps.base.program import expanded
 from attention_maps.draw.labels import fitted, printable, visible, width
 from attention_maps.files import store
 from attention_maps.record.measures import displayed
-from attention_maps.record.recording import Sample
+from attention_maps.record.recording import Recording, Sample
 
 DETAILED = 12
 """Maximum number of runs that are listed with their samples and maps; more runs get one line each, from file names."""
@@ -75,7 +75,10 @@ def _run(run: Path) -> Iterator[str]:
         yield from _line("samples" if number == 0 else "", f"{number}  {sample.name}: {_text(sample)}")
     yield from _line("samples", "" if recording.samples else "none, measures only")
     for kind, shape in kinds.items():
-        yield from _line(kind, "{layers} layers × {heads} heads".format(**shape) + _labelled(recording.labels, kind))
+        numbers = recording.layer_numbers.get(kind)
+        chosen = f" ({', '.join(map(str, numbers))} of the model)" if numbers else ""
+        size = f"{shape['layers']} layers{chosen} × {shape['heads']} heads"
+        yield from _line(kind, size + _labelled(recording, kind))
 
 
 def _line(name: str, text: str) -> Iterator[str]:
@@ -90,17 +93,17 @@ def _thinned(names: Sequence[str], most: int = 12) -> str:
 
 def _text(sample: Sample, columns: int = 48) -> str:
     """Return the beginning of the source, if any, and of the decoder input."""
-    sides = [tokens for tokens in (sample.source, sample.reads) if tokens is not None]
+    sides = [tokens for tokens in (sample.source, sample.reads) if tokens]
     words = ([p for p, special in zip(side.pieces, side.special, strict=True) if not special] for side in sides)
     texts = (visible("".join(pieces)).replace("▁", " ").strip() for pieces in words)
     return " → ".join(fitted(text, columns).rstrip() if width(text) > columns else text for text in texts)
 
 
-def _labelled(labels: dict[str, list[list[str]]], kind: str) -> str:
+def _labelled(recording: Recording, kind: str) -> str:
     """List the labelled heads as text: `; previous token: 0.2, 1.0` (layer.head)."""
     heads: dict[str, list[str]] = {}
-    for layer, row in enumerate(labels.get(kind, [])):
+    for layer, row in enumerate(recording.labels.get(kind, [])):
         for head, label in enumerate(row):
             if label:
-                heads.setdefault(label, []).append(f"{layer}.{head}")
+                heads.setdefault(label, []).append(f"{recording.layer_number(kind, layer)}.{head}")
     return "".join(f"; {printable(displayed(label))}: {', '.join(places)}" for label, places in heads.items())

@@ -71,7 +71,8 @@ def ranked(asked: Sequence[ChosenMap], settings: ShowSettings) -> Iterator[str]:
     weights = [(question.weight(places["query"], places["key"]), question) for question in asked]
     for weight, question in sorted(weights, key=lambda one: -np.nan_to_num(one[0])):
         head = "mean" if question.head is None else f"head {question.head}"
-        yield f"  layer {question.layer:>2} · {head:<7} {bar(weight)} {percent(weight)}"
+        layer = question.recording.layer_number(question.kind, question.layer)
+        yield f"  layer {layer:>2} · {head:<7} {bar(weight)} {percent(weight)}"
 
 
 def _by_sample(asked: Sequence[ChosenMap]) -> list[list[ChosenMap]]:

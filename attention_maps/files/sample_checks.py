@@ -23,7 +23,7 @@ def check_sample(entry: Any, where: str) -> dict[str, Any]:
     reads, predicts = (_tokens(entry.get(side), f"{where}, {side}") for side in ("reads", "predicts"))
     source = None if entry.get("source") is None else _tokens(entry["source"], f"{where}, source")
     rows, predicted = len(reads["ids"]), len(predicts["ids"])
-    need(rows > 0 or source is not None, f"{where} reads no tokens")
+    need(rows > 0 or (source is not None and not predicted), f"{where} reads no tokens")
     need(predicted in (0, rows - 1, rows), f"{where} reads {rows} tokens and predicts {predicted}")
     losses, predictions = entry.get("losses"), entry.get("predictions")
     known = is_list(losses, is_number_or_none) and len(losses) in (0, predicted)

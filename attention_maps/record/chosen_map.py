@@ -50,7 +50,9 @@ class ChosenMap:
         """Title of the map: kind, layer and head."""
         heads = len(self.example.weights[self.kind, self.layer])
         which = f"mean of {heads} heads" if self.head is None else f"head {self.head} (of 0–{heads - 1})"
-        return f"{NAMES[self.kind]} · layer {self.layer} (of 0–{self.example.layers(self.kind) - 1}) · {which}"
+        number, last = self.recording.layer_number(self.kind, self.layer), self.example.layers(self.kind) - 1
+        place = f"of 0–{last}" if self.kind not in self.recording.layer_numbers else f"layer={self.layer} of 0–{last}"
+        return f"{NAMES[self.kind]} · layer {number} ({place}) · {which}"
 
     @property
     def origin(self) -> str:

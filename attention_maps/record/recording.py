@@ -299,6 +299,10 @@ class Recording:
     """The model's own numbers of the layers of a kind, `{"decoder": (5, 11)}`, if only some are recorded. Everywhere
     else, layers are counted from 0 among the recorded ones."""
 
+    def layer_number(self, kind: str, layer: int) -> int:
+        """Return the model's own number of a recorded layer."""
+        return self.layer_numbers[kind][layer] if kind in self.layer_numbers else layer
+
     def maps(self, sample: int, kind: Kind, layer: int) -> np.ndarray:
         """Return the maps of all heads of one layer [H,Q,K] float32. Raises LookupError if they are not recorded."""
         if sample not in range(-len(self.samples), len(self.samples)):

@@ -26,6 +26,16 @@ export function shapesOf(meta, sample) {
   return Array.isArray(meta.kinds) ? (meta.kinds[sample] ?? {}) : meta.kinds;
 }
 
+/** The model's own number of a layer: of other models, only some layers may be recorded. */
+export function layerNumber(meta, kind, layer) {
+  return meta?.layer_numbers?.[kind]?.[layer] ?? layer;
+}
+
+/** What the tokens of an encoder are called: an encoder alone has no target. */
+export function sourceName(sample) {
+  return sample.reads.pieces.length ? 'source' : 'text';
+}
+
 /** What rows are labelled by: `predicts` for cross-attention unless the state says otherwise; an encoder predicts nothing. */
 export function rowsNamed(state, kind) {
   if (kind === 'encoder') return 'reads';
@@ -108,7 +118,7 @@ export function makeFrame(state, meta, sampleIndex, kind, matrix, other = null) 
     layer: state.layer,
     head: state.head,
     rowsNamed: rows,
-    name: mapName(state, kind, shapesOf(meta, sampleIndex)[kind]),
+    name: mapName(state, kind, shapesOf(meta, sampleIndex)[kind], layerNumber(meta, kind, state.layer)),
     meta,
     sample,
     tokens,
@@ -116,10 +126,10 @@ export function makeFrame(state, meta, sampleIndex, kind, matrix, other = null) 
 }
 
 /** "cross-attention · layer 2 · head 0". */
-function mapName(state, kind, {layers, heads}) {
+function mapName(state, kind, {layers, heads}, layer) {
   if (state.head === 'rollout') return `${KIND_NAMES[kind]} · rollout over ${layers} layers`;
   const head = typeof state.head === 'number' ? `head ${state.head}` : `${state.head} of ${heads} heads`;
-  return `${KIND_NAMES[kind]} · layer ${state.layer} · ${head}`;
+  return `${KIND_NAMES[kind]} · layer ${layer} · ${head}`;
 }
 
 function groups(tokens, state, hide) {

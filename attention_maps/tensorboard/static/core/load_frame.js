@@ -53,7 +53,7 @@ export async function loadLayer(source, state) {
   const weights = await source.tensor(...place);
   if (!state.values) return weights;
   const values = await source.tensor(...place, 'values').catch((error) => {
-    if (error instanceof Unavailable) throw new Unavailable('this recording has no value norms: it was recorded by an older version');
+    if (error instanceof Unavailable) throw new Unavailable('this recording has no value norms (another model, or an older version)');
     throw error;
   });
   return weightByValues(weights, values);

@@ -1,5 +1,6 @@
 /** Export of the current view: SVG, PNG, CSV, JSON and Pharaoh downloads through blob links, and a link to the view. */
 
+import {layerNumber} from '../core/frame.js';
 import {host} from '../core/host.js';
 import {copyText} from '../dom/clipboard.js';
 import {element} from '../dom/elements.js';
@@ -97,7 +98,8 @@ class Names {
   file(suffix, view = '') {
     const {kind, layer, head, difference} = this.frame;
     const {run, recording, sample} = this.place;
-    const where = head === 'rollout' ? 'rollout' : `layer${layer}_${typeof head === 'number' ? `head${head}` : head}`;
+    const number = layerNumber(this.frame.meta, kind, layer);
+    const where = head === 'rollout' ? 'rollout' : `layer${number}_${typeof head === 'number' ? `head${head}` : head}`;
     const parts = [
       run === '.' ? 'logdir' : run,
       recording,

@@ -1,6 +1,6 @@
 /** The overview of heads: a small map per layer and head, outlined and sortable by a measure; the selected one is marked. */
 
-import {chooseHead, pooled, shapesOf, strongestColour} from '../core/frame.js';
+import {chooseHead, layerNumber, pooled, shapesOf, strongestColour} from '../core/frame.js';
 import {meaningOf} from '../core/glossary.js';
 import {labelAt, measureAt, measureOf, measureText, sortedMeasures} from '../core/measures.js';
 import {element} from '../dom/elements.js';
@@ -66,13 +66,14 @@ export function createHeadGrid(context) {
       measure,
     );
     order.show(state.now.order);
-    key.textContent = names.length ? '' : 'This recording contains no measures of heads: it was recorded by an older version.';
+    key.textContent = names.length ? '' : 'This recording contains no measures of heads: it is of another program, or of an older version.';
     return measure;
   }
 
   function arrange(meta, fitted, measure) {
     const {layers} = shapesOf(meta, fitted.sample)[fitted.kind];
     const heads = headsOf(meta, fitted);
+    const numbers = Array.from({length: layers}, (_, layer) => layerNumber(meta, fitted.kind, layer));
     const values = (layer, head) => measureAt(meta, measure, fitted.kind, layer, head);
     const byScore = state.now.order === 'score' && measure !== undefined;
     const places = [];
@@ -83,15 +84,15 @@ export function createHeadGrid(context) {
     const width = byScore ? Math.max(NAMED, tileWidth(heads.length)) : tileWidth(heads.length);
     const tall = Math.min(Math.max(last.frame.rows.length / last.frame.columns.length, 0.62), 1.25);
     const height = Math.round(width * tall);
-    const signature = JSON.stringify([places, width, height, byScore]);
+    const signature = JSON.stringify([places, numbers, width, height, byScore]);
     if (signature === built) return;
     built = signature;
     const focused = tiles.contains(document.activeElement);
-    made = places.map((place) => tile(place, width, height, byScore));
+    made = places.map((place) => tile(place, numbers, width, height, byScore));
     tiles.className = byScore ? 'tiles by-score' : 'tiles';
     tiles.style.setProperty('--tile', `${width}px`);
     tiles.style.gridTemplateColumns = byScore ? '' : `${EDGE}px repeat(${heads.length}, auto)`;
-    tiles.replaceChildren(...(byScore ? made.map(({button}) => button) : byLayer(made, heads, layers)));
+    tiles.replaceChildren(...(byScore ? made.map(({button}) => button) : byLayer(made, heads, numbers)));
     if (focused) tiles.querySelector('[tabindex="0"]')?.focus();
   }
 
@@ -114,7 +115,7 @@ export function createHeadGrid(context) {
     return Math.floor(Math.min(Math.max(room, NARROWEST), WIDEST));
   }
 
-  function tile({layer, head}, width, height, named) {
+  function tile({layer, head}, numbers, width, height, named) {
     const ratio = window.devicePixelRatio || 1;
     const canvas = element('canvas', {
       width: Math.round(width * ratio),
@@ -123,12 +124,13 @@ export function createHeadGrid(context) {
     });
     const tag = element('span', {class: 'tag'});
     const name = typeof head === 'number' ? `head ${head}` : head;
+    const number = numbers[layer];
     const button = element(
       'button',
       {
         type: 'button',
         class: 'tile',
-        'aria-label': head === 'rollout' ? 'rollout of all layers' : `layer ${layer} ${name}`,
+        'aria-label': head === 'rollout' ? 'rollout of all layers' : `layer ${number} ${name}`,
         'data-layer': layer,
         'data-head': head,
         onclick: () => select(layer, head),
@@ -137,7 +139,7 @@ export function createHeadGrid(context) {
         onmousemove: (event) => showTooltip(event, ...about(context, layer, head), button.classList.contains('absent') ? ABSENT : ''),
       },
       canvas,
-      named ? element('span', {class: 'place'}, head === 'rollout' ? 'rollout' : `${layer}·${head}`) : null,
+      named ? element('span', {class: 'place'}, head === 'rollout' ? 'rollout' : `${number}·${head}`) : null,
       tag,
     );
     const painter = canvas.getContext('2d');
@@ -203,11 +205,11 @@ export function createHeadGrid(context) {
   return {element: panel, draw, clear};
 }
 
-function byLayer(made, heads, layers) {
+function byLayer(made, heads, numbers) {
   const title = (head) => element('span', {class: typeof head === 'number' ? 'edge' : 'edge pseudo'}, String(head));
   const nodes = [element('span', {class: 'edge corner'}), ...heads.map(title)];
-  for (let layer = 0; layer < layers; layer++) {
-    nodes.push(element('span', {class: 'edge', title: `layer ${layer}`}, `L${layer}`));
+  for (const [layer, number] of numbers.entries()) {
+    nodes.push(element('span', {class: 'edge', title: `layer ${number}`}, `L${number}`));
     const row = made.filter((one) => one.layer === layer).map(({button}) => button);
     nodes.push(...row, ...Array.from({length: heads.length - row.length}, () => element('span')));
   }
@@ -243,7 +245,7 @@ function difference(pool, mine, other, compared) {
 function about(context, layer, head) {
   const [meta, {kind}] = [context.meta(), context.fitted()];
   const name = typeof head === 'number' ? `head ${head}` : `${head} over heads`;
-  const title = head === 'rollout' ? 'rollout of all layers' : `layer ${layer} · ${name}`;
+  const title = head === 'rollout' ? 'rollout of all layers' : `layer ${layerNumber(meta, kind, layer)} · ${name}`;
   const label = labelAt(meta, kind, layer, head);
   const names = sortedMeasures(Object.keys(meta.measures ?? {}));
   const measured = names.map((name) => [name, measureAt(meta, name, kind, layer, head)]).filter(([, value]) => value !== null);

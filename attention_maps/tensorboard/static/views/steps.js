@@ -1,5 +1,6 @@
 /** The selected head at many training steps, side by side. */
 
+import {sourceName} from '../core/frame.js';
 import {sameTokens} from '../core/load_frame.js';
 import {recordingTitle, stepOf} from '../core/recordings.js';
 import {Unavailable} from '../core/source.js';
@@ -128,10 +129,11 @@ class Steps {
 }
 
 /** What rows and columns of all pictures are. */
-function axesOf({kind, rowsNamed, rows, columns}) {
+function axesOf({kind, rowsNamed, rows, columns, sample}) {
   const ends = (labels) => `“${labels[0].text}” to “${labels.at(-1).text}”`;
-  const down = kind === 'encoder' ? 'source' : `each row ${rowsNamed}`;
-  return `Rows ↓ queries (${down}): ${ends(rows)}. Columns → keys (${kind === 'decoder' ? 'text' : 'source'}): ${ends(columns)}.`;
+  const down = kind === 'encoder' ? sourceName(sample) : `each row ${rowsNamed}`;
+  const across = kind === 'decoder' ? 'text' : sourceName(sample);
+  return `Rows ↓ queries (${down}): ${ends(rows)}. Columns → keys (${across}): ${ends(columns)}.`;
 }
 
 /** At most `most` of the recordings, evenly spread, including the first, the last and the current one. */

@@ -1,6 +1,6 @@
 /** The curves view: one measure of every head over the training steps, the selected head in front. */
 
-import {shapesOf} from '../../core/frame.js';
+import {layerNumber, shapesOf} from '../../core/frame.js';
 import {better, measureOf, measureText, plotted, sortedMeasures} from '../../core/measures.js';
 import {stepOf} from '../../core/recordings.js';
 import {element} from '../../dom/elements.js';
@@ -136,8 +136,16 @@ class Curves {
       return element('button', attributes, square, `head ${line.head}`);
     };
     const others = this.lines.some((line) => line.layer !== layer) ? element('span', {class: 'legend-title'}, 'grey: other layers') : null;
-    const parts = [element('span', {class: 'legend-title'}, `layer ${layer}:`), ...own.map(entry), others];
+    const parts = [element('span', {class: 'legend-title'}, `layer ${this.number(layer)}:`), ...own.map(entry), others];
     this.legend.replaceChildren(...parts.filter(Boolean));
+  }
+
+  number(layer) {
+    return layerNumber(this.frame.meta, this.frame.kind, layer);
+  }
+
+  nameOf({layer, head}) {
+    return `layer ${this.number(layer)} · ${head === 'mean' ? 'mean' : `head ${head}`}`;
   }
 
   chosen() {
@@ -156,7 +164,7 @@ class Curves {
     const {low, high} = this.limits;
     const span = {first: this.steps[0], last: this.steps.at(-1), low: low > 0 && low < high / 2 ? 0 : low, high};
     const chosen = this.chosen();
-    const right = chosen ? Math.max(RIGHT, 16 + 1.15 * widthOf(nameOf(chosen), NAME)) : RIGHT; // 1.15: bold text is wider
+    const right = chosen ? Math.max(RIGHT, 16 + 1.15 * widthOf(this.nameOf(chosen), NAME)) : RIGHT; // 1.15: bold text is wider
     this.scale = scales({width, height}, span, right);
     const inks = inksOf(this.element);
     const {title, unit} = measureOf(this.name);
@@ -212,7 +220,7 @@ class Curves {
     const last = values.findLastIndex(Number.isFinite);
     if (last < 0) return;
     const [x, y] = [this.scale.x(this.steps[last]) + 6, this.scale.y(values[last])];
-    pen.text(x, y, nameOf(line), {size: NAME, fill: this.colour(head), weight: 600});
+    pen.text(x, y, this.nameOf(line), {size: NAME, fill: this.colour(head), weight: 600});
   }
 
   colour(head) {
@@ -237,7 +245,7 @@ class Curves {
     const near = all.slice(0, LISTED);
     const chosen = this.chosen();
     if (!near.length && chosen) near.push(chosen);
-    const describe = (line) => `${nameOf(line)}: ${this.text(line.values[i])}`;
+    const describe = (line) => `${this.nameOf(line)}: ${this.text(line.values[i])}`;
     const more = all.length > LISTED ? `and ${all.length - LISTED} more heads` : '';
     showTooltip(event, `step ${this.steps[i].toLocaleString('en')}`, ...near.map(describe), more);
   }
@@ -258,10 +266,6 @@ class Curves {
     this.compose(pen, width, height);
     return pen.svg(width, height, {title: `${measureOf(this.name).title}, ${this.frame.kind}`, paper: inksOf(this.element).paper});
   }
-}
-
-function nameOf({layer, head}) {
-  return `layer ${layer} · ${head === 'mean' ? 'mean' : `head ${head}`}`;
 }
 
 /** {low, high} of the values of all lines, null if there are none. A loop: Math.min(...) cannot take that many arguments. */

@@ -1,6 +1,7 @@
 /** The pair view: which heads attend from one word to another, and since which step. */
 
 import {languageOf, readable} from '../../core/format.js';
+import {layerNumber} from '../../core/frame.js';
 import {labelAt} from '../../core/measures.js';
 import {loadPair} from '../../core/pairs.js';
 import {recordingTitle, stepName, stepOf} from '../../core/recordings.js';
@@ -112,6 +113,10 @@ class Pair {
     }
   }
 
+  nameOf({layer, head}) {
+    return `layer ${layerNumber(this.frame.meta, this.frame.kind, layer)} · head ${head}`;
+  }
+
   show() {
     const {frame, found, row, column} = this;
     const {recording, kind, layer, head} = this.context.fitted();
@@ -119,7 +124,7 @@ class Pair {
     this.heads = ranked(found);
     const [from, to] = [frame.rows[row].text, frame.columns[column].text];
     const best = this.heads[0];
-    const most = `most by layer ${best.layer} · head ${best.head}, ${percent(best.weight)}`;
+    const most = `most by ${this.nameOf(best)}, ${percent(best.weight)}`;
     this.heading.textContent = `From “${from}” to “${to}” at ${recordingTitle(recording)}: ${most}`;
     this.heading.lang = languageOf(readable(from)) === 'ja' || languageOf(readable(to)) === 'ja' ? 'ja' : 'en';
     this.showOther();
@@ -128,7 +133,7 @@ class Pair {
     const inks = inksOf(this.element);
     const items = this.heads.slice(0, MOST).map((one) => {
       const selected = kind === frame.kind && one.layer === layer && one.head === head;
-      const name = `layer ${one.layer} · head ${one.head}`;
+      const name = this.nameOf(one);
       const attributes = {type: 'button', class: 'part-name', title: 'open the map of this head', 'aria-pressed': String(selected)};
       const button = element('button', attributes, name);
       const width = `${((100 * one.weight) / strongest).toFixed(1)}%`;
@@ -205,7 +210,7 @@ class Pair {
     const heads = this.heads.slice(0, MOST);
     heads.forEach((one, i) => {
       const top = 26 + i * (LINE.height + 4);
-      pen.text(0, top + LINE.height / 2, `layer ${one.layer} · head ${one.head}`, {size: 12, fill: inks.ink});
+      pen.text(0, top + LINE.height / 2, this.nameOf(one), {size: 12, fill: inks.ink});
       pen.text(190, top + LINE.height / 2, percent(one.weight), {size: 12, fill: inks.ink, anchor: 'end'});
       this.line(pen, one.course, at, inks, 200, top);
       if (one.since >= 0) pen.text(430, top + LINE.height / 2, `since step ${this.found.steps[one.since]}`, {size: 12, fill: inks.muted});

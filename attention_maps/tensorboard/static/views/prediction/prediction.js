@@ -52,7 +52,8 @@ class Prediction {
     const known = frame.kind !== 'encoder' && meta.parts?.length > 0;
     this.explained = null;
     this.element.classList.toggle('unknown', !known);
-    if (!known) return this.lacking(frame.kind === 'encoder' ? 'The encoder predicts nothing: choose another kind.' : '');
+    const silent = sample.reads.pieces.length ? 'The encoder predicts nothing: choose another kind.' : 'An encoder predicts no next tokens.';
+    if (!known) return this.lacking(frame.kind === 'encoder' ? silent : '');
     const {row, chosen} = this.chosenRow();
     this.row = row;
     this.position = positionOf(frame, row);

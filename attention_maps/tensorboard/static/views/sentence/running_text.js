@@ -1,5 +1,6 @@
 /** The tokens of a frame as running text: two texts for cross-attention, otherwise one whose tokens are both rows and columns. */
 
+import {sourceName} from '../../core/frame.js';
 import {element} from '../../dom/elements.js';
 import {ahead} from '../alignment/links.js';
 import {pieceOf, tokenButton} from '../tokens.js';
@@ -33,7 +34,7 @@ export function runningTexts(frame) {
     if (column) column.row = unit.row;
     return !column;
   });
-  return [{name: target ? 'text' : 'source', units: [...columns, ...alone].sort((a, b) => a.places[0] - b.places[0])}];
+  return [{name: target ? 'text' : sourceName(frame.sample), units: [...columns, ...alone].sort((a, b) => a.places[0] - b.places[0])}];
 }
 
 /** The tokens as buttons, with the line breaks of the text. `idOf(unit)` is the value of state.token. */

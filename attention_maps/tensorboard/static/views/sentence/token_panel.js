@@ -1,6 +1,7 @@
 /** The panel of the selected token: its largest attention weights, gold label, predictions and loss. */
 
 import {languageOf, percent, readable, short} from '../../core/format.js';
+import {sourceName} from '../../core/frame.js';
 import {element} from '../../dom/elements.js';
 import {hex} from '../../draw/pen.js';
 import {ahead} from '../alignment/links.js';
@@ -46,7 +47,7 @@ function titled(tag, text) {
 
 function place(frame, unit, {side, index}) {
   if (side === 'column') return `token ${frame.columns[index].positions.join(', ')}, as key`;
-  if (frame.kind === 'encoder') return `token ${unit.places.join(', ')} of the source`;
+  if (frame.kind === 'encoder') return `token ${unit.places.join(', ')} of the ${sourceName(frame.sample)}`;
   const {reads, predicts} = frame.sample;
   const {positions} = frame.rows[index];
   const [first, last] = [positions[0], positions.at(-1)];

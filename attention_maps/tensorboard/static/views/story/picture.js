@@ -6,8 +6,8 @@ const SHORT = {encoder: 'encoder ', decoder: 'decoder ', cross: 'cross '};
 const END = 5; // width of the last step, which nothing follows
 
 /** "layer 0 · head 1", with the kind if a model has several. */
-export function nameOf({kind, layer, head}, named = false) {
-  return `${named ? SHORT[kind] : ''}layer ${layer} · head ${head}`;
+export function nameOf({kind, layer, number = layer, head}, named = false) {
+  return `${named ? SHORT[kind] : ''}layer ${number} · head ${head}`;
 }
 
 /** A stored label as shown to users. */

@@ -1,6 +1,6 @@
 /** The story view: the loss of a run, and below it a band for each head, coloured by what the head does at each recorded step. */
 
-import {KIND_NAMES} from '../../core/frame.js';
+import {KIND_NAMES, layerNumber} from '../../core/frame.js';
 import {measureText} from '../../core/measures.js';
 import {stepName, stepOf} from '../../core/recordings.js';
 import {Unavailable} from '../../core/source.js';
@@ -69,7 +69,7 @@ class Story {
     const palette = this.context.colours();
     const {spacing} = this.context.state.now;
     if (curves !== this.curves || spacing !== this.spaced || palette !== this.palette) {
-      Object.assign(this, {curves, palette, spaced: spacing, heads: histories(curves)});
+      Object.assign(this, {curves, palette, spaced: spacing, heads: this.histories(curves)});
       if (!curves.steps.length) return this.lacking('This run recorded no training steps, only generated texts.');
       this.picture.hidden = false;
       this.tell();
@@ -77,6 +77,12 @@ class Story {
       this.paint();
     }
     this.mark();
+  }
+
+  /** The history of each head, with the model's own number of its layer. */
+  histories(curves) {
+    const meta = this.context.meta();
+    return histories(curves).map((head) => ({...head, number: layerNumber(meta, head.kind, head.layer)}));
   }
 
   lacking(why) {
