@@ -50,8 +50,9 @@ class AttentionCallback(TrainerCallback):
         self.texts, self.tokenizer, self.every, self.layers = list(texts), tokenizer, every, layers
         self.max_tokens, self.keep, self.logdir = max_tokens, keep, logdir
         self.seconds = 0.0
-        """Seconds that all recordings have taken, and `longest` the longest but the first, which warms up."""
-        self.longest = 0.0
+        """Seconds that all recordings have taken."""
+        self.latest = 0.0
+        """Seconds of the latest one."""
         self.left_out: set[int] = set()
         """Steps without a recording, which would have taken too long."""
         self._began = 0.0
@@ -63,11 +64,10 @@ class AttentionCallback(TrainerCallback):
         """Record the untrained model, and delete recordings of steps that will be trained again."""
         if getattr(args, "fsdp", None) or getattr(args, "deepspeed", None):
             raise UserError("AttentionCallback needs whole weights on one process: use it without FSDP and DeepSpeed")
-        self._began, self.seconds, self.longest, self._step = time.monotonic(), 0.0, 0.0, None
+        self._began, self.seconds, self._step = time.monotonic(), 0.0, None
         if state.is_world_process_zero:
             store.remove_after(self.folder(args), state.global_step)
             self._record(args, state, kwargs["model"])
-            self.longest = 0.0
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Record every `every` steps."""
@@ -102,7 +102,7 @@ class AttentionCallback(TrainerCallback):
     def _record_if_cheap(self, args: TrainingArguments, state: TrainerState, model: Any) -> None:
         if not state.is_world_process_zero or self._step == state.global_step:
             return
-        if self.seconds + self.longest > SHARE * (time.monotonic() - self._began):
+        if self.seconds + 2 * self.latest > SHARE * (time.monotonic() - self._began):  # this one, and the last
             self.left_out.add(state.global_step)
             return
         self._record(args, state, model)
@@ -115,5 +115,5 @@ class AttentionCallback(TrainerCallback):
         if self.keep is not None:
             store.thin(folder, self.keep)
         self._step = state.global_step
-        taken = time.monotonic() - began
-        self.seconds, self.longest = self.seconds + taken, max(self.longest, taken)
+        self.latest = time.monotonic() - began
+        self.seconds += self.latest

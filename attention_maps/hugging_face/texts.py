@@ -51,7 +51,8 @@ def _read(model: Any, tokenizers: tuple[Any, Any], text: Text, max_tokens: int, 
             raise UserError(f"{type(model).__name__} reads single texts, not pairs: {text!r}")
         model(**inputs)
     elif target is None:
-        model.generate(**inputs, num_beams=1, do_sample=False, max_new_tokens=max_tokens)
+        longest = min(max_tokens, 2 * inputs["input_ids"].shape[1] + 8)  # an untrained model does not end by itself
+        model.generate(**inputs, num_beams=1, do_sample=False, max_new_tokens=longest)
     else:
         labels = tokenizers[1](text_target=target, **how)["input_ids"].to(device)
         model(**inputs, labels=labels)

@@ -105,6 +105,8 @@ class WorkerProcess:
         if self._process:
             _kill(self._process)  # collects it and closes its pipes
         self._said.clear()
+        if not (ROOT / "inspection" / "worker.py").is_file():  # the published wheel is attention_maps alone
+            raise Unanswered("questions need the whole project: install it from a clone, not from the package index")
         try:
             process = subprocess.Popen(
                 self.command,
