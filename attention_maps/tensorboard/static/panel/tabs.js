@@ -108,7 +108,9 @@ export function createTabs(context) {
     name.textContent = about.title;
     detail.textContent = detail.title = about.detail;
     nothing.hidden = true;
-    without.hidden = typeof frame.head !== 'number' || chosen() === ask || chosen().ofRun || Boolean(context.source.archive);
+    const unasked = chosen() === ask || chosen().ofRun || Boolean(context.source.archive);
+    const foreign = !frame.meta.parts?.length; // of another model, which cannot be asked
+    without.hidden = typeof frame.head !== 'number' || unasked || foreign;
     panel.hidden = controls.hidden = false;
     show().draw(frame);
   }

@@ -1,6 +1,7 @@
 /** Draws a heat map except for the cell colours: labels, numbers, hidden attention, selection and crosshair. `pen` is a CanvasPen. */
 
 import {short} from '../../core/format.js';
+import {sourceName} from '../../core/frame.js';
 import {columnLabel, cut} from '../../draw/axis_labels.js';
 import {isFuture} from '../../draw/matrix_pixels.js';
 import {CORNER, LABEL} from './layout.js';
@@ -42,9 +43,9 @@ export function drawLabels(pen, frame, layout, inks, selected) {
 /** What rows and columns are, in the corner. */
 export function drawTitles(pen, frame, {left, top, othersLeft, margins}, inks) {
   const style = {size: CORNER.size, fill: inks.muted};
-  const rows = frame.kind === 'encoder' ? 'source' : frame.rowsNamed;
+  const rows = frame.kind === 'encoder' ? sourceName(frame.sample) : frame.rowsNamed;
   pen.text(left - CORNER.gap, top - 9, `${rows} ↓`, {...style, anchor: 'end'});
-  pen.text(left - CORNER.gap, top - 25, `${frame.kind === 'decoder' ? 'text' : 'source'} →`, {...style, anchor: 'end'});
+  pen.text(left - CORNER.gap, top - 25, `${frame.kind === 'decoder' ? 'text' : sourceName(frame.sample)} →`, {...style, anchor: 'end'});
   if (margins.others)
     pen.text(othersLeft, top - 9, cut(frame.rowsNamed === 'predicts' ? 'reads' : 'predicts', 11, margins.right - 10), style);
 }

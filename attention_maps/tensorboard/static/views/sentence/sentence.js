@@ -176,7 +176,7 @@ class Sentence {
       notes.push(
         antecedentLinks(frame)
           ? 'Dotted tokens are pronouns with a gold antecedent, or answers; select one.'
-          : `No gold antecedents are known for this text. In a probe, mark one: ${PROBE}`,
+          : `No gold antecedents are known for this text.${frame.meta.parts?.length ? ` In a probe, mark one: ${PROBE}` : ''}`,
       );
     this.note.textContent = notes.join(' ');
   }
