@@ -13,7 +13,7 @@ import {searchableList} from '../dom/searchable_list.js';
 import {createComparisons} from './comparisons.js';
 
 const LENGTH = 42; // characters of an example in the list
-const DIRECTIONS = {encoder: 'source attends to source', decoder: 'each token attends to earlier ones', cross: 'target attends to source'};
+const DIRECTIONS = {encoder: 'each token attends to all tokens', decoder: 'each token attends to earlier ones', cross: 'target attends to source'};
 const ROWS = 'Each row belongs to two tokens: the one that the model reads and the one that it predicts next. For alignment use “predicts”';
 const HIDE =
   'Hide <s>, </s> and other special tokens; rows are renormalised to sum to 1, and the hidden attention is shown next to each row';
