@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,9 @@ from attention_maps.hugging_face.labels import Tokenizers
 from attention_maps.hugging_face.samples import recording_of
 from attention_maps.hugging_face.weights import attention_weights, deviation, is_causal, tolerated
 from attention_maps.record.recording import Recording
+
+if TYPE_CHECKING:
+    from attention_maps.notebook import Inline
 
 Layers = Collection[int] | Mapping[str, Collection[int]]
 """Chosen layers, counted from 0, of all kinds or by kind: `{"cross": [5]}`."""
@@ -104,6 +107,10 @@ class Recorded:
         """Write `recording(step)` into a run folder, `<run>/attention/step_00000000.safetensors`, where the Attention
         tab of `tensorboard --logdir` finds it; return its path."""
         return store.save(self.recording(step, names), run_folder)
+
+    def show(self, **state: Any) -> Inline:
+        """Return the Attention tab as the output of a notebook cell; see `Recording.show`."""
+        return self.recording().show(**state)
 
     @contextmanager
     def recording_now(self) -> Iterator[None]:

@@ -169,7 +169,7 @@ class Pair {
     const rows = reads ? 'predicts' : 'reads';
     const onclick = () => this.context.state.set({rows, token: `r${row + (reads ? -1 : 1)}`, partner: `c${this.column}`});
     const text = `the row that ${rows} it`;
-    const most = `, most by layer ${best.layer} · head ${best.head}, ${percent(best.weight)}.`;
+    const most = `, most by ${this.nameOf(best)}, ${percent(best.weight)}.`;
     this.other.append(`This is the row that ${frame.rowsNamed} “${frame.rows[row].text}”. In `, element('button', {type: 'button', class: 'link', onclick}, text), most);
   }
 
