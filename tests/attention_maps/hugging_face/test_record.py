@@ -86,6 +86,7 @@ def test_saved_maps_have_no_padding_and_the_right_labels(name: str, tmp_path: An
         output = model(**inputs)
     recording = load(recorded.save(tmp_path, step=7, names=["short", "long"]))
     assert recording.step == 7
+    assert "<iframe" in recorded.show(layer=1)._repr_html_()
     assert [sample.name for sample in recording.samples] == ["short", "long"]
     for row, sample in enumerate(recording.samples):
         ids = [token for token in inputs["input_ids"][row].tolist() if token != 0]
