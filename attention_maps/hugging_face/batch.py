@@ -18,6 +18,9 @@ from attention_maps.hugging_face.weights import visible
 PREDICTIONS = 5
 """Number of predicted tokens recorded per row."""
 
+IGNORED = -100
+"""Label of rows that have no loss, of padding, in transformers and in PyTorch."""
+
 Key = tuple[str, int]
 """Kind and layer of a map."""
 
@@ -104,6 +107,8 @@ class Batch:
     """Loss of the next token in nats, [B,Q]; the next token of the last row of a pass is known in the next pass."""
     last: Tensor | None = None
     """Logits [B,V] of the last row so far."""
+    labels: Tensor | None = None
+    """Gold next tokens [B,T] of an encoder-decoder, if it was given labels; `IGNORED` in rows of padding."""
 
     @property
     def norms(self) -> dict[Key, list[Tensor]]:
@@ -119,11 +124,15 @@ class Batch:
         """Return the maps of a layer over all passes, [B,H,T,K]."""
         return (self.encoder if key[0] == "encoder" else self.decoder).joined(key)
 
-    def predict(self, logits: Tensor) -> None:
+    def predict(self, logits: Tensor, labels: Tensor | None = None) -> None:
         """Note the predictions of a pass, logits [B,Q,V], after `target` has read its tokens."""
         assert self.target is not None
         logits = logits.detach().float()
-        if self.target.ids:
+        if labels is not None and self._are_next_tokens(labels, logits):
+            self.labels, real = labels.detach(), labels != IGNORED
+            self.target.mask = real if self.target.mask is None else self.target.mask & real
+            self.losses = [F.cross_entropy(logits.transpose(1, 2), labels, reduction="none")]
+        elif self.target.ids:
             ids = self.target.ids[-1]
             if self.last is not None:
                 self.losses.append(F.cross_entropy(self.last, ids[:, 0], reduction="none")[:, None])
@@ -133,12 +142,21 @@ class Batch:
         values, found = logits.topk(min(PREDICTIONS, logits.shape[-1]), dim=-1)
         self.best.append((found, (values - logits.logsumexp(dim=-1, keepdim=True)).exp()))
 
+    def _are_next_tokens(self, labels: Tensor, logits: Tensor) -> bool:
+        """Whether labels name the next token of each row of whole texts, with padding at their ends alone."""
+        assert self.target is not None
+        if labels.shape != logits.shape[:2] or labels.shape[1] != self.target.length:
+            return False
+        real = (labels != IGNORED).int()
+        return bool(real[:, 0].all()) and not bool((real.diff(dim=1) > 0).any())
+
     def predictions(self) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Return ids and probabilities [B,T,5] of the predictions and losses [B,T-1]; None if they are not known in
-        every row, as for a prompt of `generate`, of which models compute the last logits alone."""
+        """Return ids and probabilities [B,T,5] of the predictions and losses [B,T], or [B,T-1] without labels; None if
+        they are not known in every row, as for a prompt of `generate`, of which models compute the last logits."""
         length = self.target.length if self.target else 0
         if not length or sum(ids.shape[1] for ids, _ in self.best) != length:
             return None
         ids, probabilities = (torch.cat(parts, dim=1) for parts in zip(*self.best, strict=True))
         losses = torch.cat([*self.losses, probabilities.new_zeros(len(ids), 0)], dim=1)
-        return (ids, probabilities, losses) if losses.shape[1] == length - 1 else None
+        expected = length - 1 if self.labels is None else length
+        return (ids, probabilities, losses) if losses.shape[1] == expected else None

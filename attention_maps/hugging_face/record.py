@@ -115,7 +115,7 @@ class Recorded:
     @contextmanager
     def recording_now(self) -> Iterator[None]:
         """Record what happens in the block."""
-        hooks = [self.model.register_forward_hook(self._model_ends)]
+        hooks = [self.model.register_forward_hook(self._model_ends, with_kwargs=True)]
         for stack in self.stacks:
             hooks.append(stack.register_forward_pre_hook(self._stack_starts, with_kwargs=True))
             hooks.append(stack.register_forward_hook(self._stack_ends, always_call=True))
@@ -176,7 +176,7 @@ class Recorded:
         else:
             self.batches.append(Batch(target=Side()))
 
-    def _model_ends(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+    def _model_ends(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         """Note the predictions, and refuse a model of which nothing was seen."""
         if not self.batches or not self._counts:
             raise refusal(self.model)
@@ -186,7 +186,7 @@ class Recorded:
         if head is None or target is None or not isinstance(logits, Tensor) or logits.ndim != 3:
             return
         if logits.shape[-1] == head.weight.shape[0]:  # otherwise labels of tokens, not next tokens
-            self.batches[-1].predict(logits)
+            self.batches[-1].predict(logits, kwargs.get("labels") if self.encoder is not None else None)
 
     def _check_layers(self) -> None:
         """Raise UserError if a chosen layer does not exist: one of a list in no kind, one of a kind in this kind."""

@@ -49,6 +49,8 @@ def _samples(batch: Batch, tokenizers: tuple[Any, Any], numbers: dict[Any, list[
         source, source_positions = _side(batch.source, _keys(maps, "encoder", "cross"), text, texts, tokenizers[0])
         length = batch.target.length if batch.target else 0
         target, positions = _side(batch.target, length, text, texts, tokenizers[1])
+        gold = None if batch.labels is None else labelled(batch.labels[text].tolist(), tokenizers[1], positions)
+        predicts = target.after(1) if gold is None else gold
         weights: dict[Key, np.ndarray] = {}
         strengths: dict[Key, np.ndarray] = {}
         for (kind, layer), every in maps.items():
@@ -61,9 +63,9 @@ def _samples(batch: Batch, tokenizers: tuple[Any, Any], numbers: dict[Any, list[
         found.append(
             Sample(
                 reads=target,
-                predicts=target.after(1),
+                predicts=predicts,
                 source=source if source_positions else None,
-                losses=() if predicted is None else tuple(_rounded(predicted[2][text][positions[:-1]])),
+                losses=() if predicted is None else tuple(_rounded(predicted[2][text][positions[: len(predicts)]])),
                 predictions=() if predicted is None else _predictions(predicted, text, positions, tokenizers[1]),
                 weights=weights,
                 norms=strengths,

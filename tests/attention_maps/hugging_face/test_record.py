@@ -148,6 +148,26 @@ def test_texts_that_change_places_are_refused() -> None:
     assert model.config._attn_implementation == "sdpa"
 
 
+def test_labels_are_what_the_rows_predict() -> None:
+    """Guards against a last row without its label, the end of the text, and against padding among the target tokens."""
+    model, labels = made("marian"), tokenizer_of("marian")
+    inputs = {key: value for key, value in inputs_of("marian").items() if key != "decoder_input_ids"}
+    gold = torch.tensor([[7, 8, 9, 2], [5, 2, -100, -100]])
+    with torch.no_grad(), record_attention(model, labels) as recorded:
+        output = model(**inputs, labels=gold)
+    long, short = recorded.recording().samples
+    assert long.predicts.ids == (7, 8, 9, 2)
+    assert short.predicts.ids == (5, 2)
+    assert short.reads.ids == (0, 5)
+    assert short.predicts.pieces[-1] == "</s>"
+    assert short.weights["cross", 0].shape[1] == 2
+    mean = (sum(long.losses) + sum(short.losses)) / 6
+    assert mean == pytest.approx(float(output.loss), abs=1e-3)
+    with torch.no_grad(), record_attention(model, labels) as recorded:  # labels of some rows alone
+        model(**inputs, labels=torch.tensor([[-100, 8, 9, 2], [5, -100, 7, 2]]))
+    assert [len(sample.predicts) for sample in recorded.recording().samples] == [3, 3]
+
+
 def test_a_cache_from_before_is_refused() -> None:
     """Guards against labels that are shifted because the first tokens are not known."""
     model, inputs = made("gpt2"), inputs_of("gpt2")

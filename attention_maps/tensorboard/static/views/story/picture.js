@@ -47,7 +47,7 @@ export function drawLoss(pen, {steps, loss = []}, scale, inks, height) {
   const [low, high] = known.length ? [Math.min(0, ...known), Math.max(...known)] : [0, 1];
   const chart = scales({width: scale.width + scale.left, height}, {first: steps[0], last: steps.at(-1), low, high}, 0);
   const box = {...chart.box, left: scale.left, width: scale.width};
-  const axes = {...chart, box, x: scale.x, steps: scale.ticks};
+  const axes = {...chart, box, x: scale.x, steps: scale.ticks, ...(known.length ? {} : {ticks: []})};
   const vertical = known.length ? 'loss of the recorded examples [nats per token]' : 'no loss is recorded';
   drawAxes(pen, axes, inks, {vertical, horizontal: 'training step'});
   const points = loss.flatMap((value, i) => (Number.isFinite(value) ? [[scale.x(steps[i]), chart.y(value)]] : []));
