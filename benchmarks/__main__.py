@@ -26,6 +26,7 @@ Without peers:
   python -m benchmarks scaling data=input.txt                       speed and memory by width, depth, context, batch
   python -m benchmarks curves data=input.txt                        loss curves: bf16, compiled, float32
   python -m benchmarks recording_cost                               attention maps: fraction of the training time
+  python -m benchmarks callback_cost                                attention maps of transformers' Trainer: the cost
   python -m benchmarks tab                                          Attention tab: files and server
   python -m benchmarks tab_drawing                                  Attention tab: redraw times in a browser
   python -m benchmarks tab_run run=RUN                              Attention tab: a run's recordings, story, questions
@@ -53,6 +54,7 @@ COMMANDS = {
     "shakespeare": ("training.shakespeare", "shakespeare", "ShakespeareSettings"),
     "peer_quality": ("training.peer_quality", "peer_quality", "PeerQualitySettings"),
     "recording_cost": ("attention.recording_cost", "recording_cost", "NoSettings"),
+    "callback_cost": ("attention.callback_cost", "callback_cost", "CallbackCostSettings"),
     "tab": ("attention.tab", "tab", "NoSettings"),
     "tab_drawing": ("attention.tab_drawing", "tab_drawing", "NoSettings"),
     "tab_run": ("attention.tab_run", "tab_run", "TabRunSettings"),
