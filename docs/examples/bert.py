@@ -2,6 +2,7 @@
 
 import torch
 from tokenizers import BertWordPieceTokenizer
+from tokenizers.processors import BertProcessing
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -18,6 +19,8 @@ TEXTS = ["Emi prefers the apple over the orange.", "The cat came because it was 
 # With a network: AutoTokenizer.from_pretrained("bert-base-uncased") and AutoModelForMaskedLM.from_pretrained(…).
 trained = BertWordPieceTokenizer()
 trained.train_from_iterator(TEXTS, vocab_size=120)
+ends = [(token, trained.token_to_id(token)) for token in ("[SEP]", "[CLS]")]
+trained._tokenizer.post_processor = BertProcessing(*ends)
 special = {f"{name}_token": f"[{name.upper()}]" for name in ("unk", "cls", "sep", "pad", "mask")}
 tokenizer = PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer, **special)
 torch.manual_seed(0)
@@ -30,11 +33,8 @@ arguments = TrainingArguments(
     report_to=["tensorboard"], save_strategy="no", use_cpu=True, learning_rate=1e-3, disable_tqdm=True,
 )  # fmt: skip
 trainer = Trainer(
-    model,
-    arguments,
-    train_dataset=data,
-    eval_dataset=data[:3],
+    model, arguments, train_dataset=data, eval_dataset=data[:3],
     data_collator=DataCollatorForLanguageModeling(tokenizer),
     callbacks=[AttentionCallback(TEXTS[:2], tokenizer, every=2)],  # beside the curves, within 1% of the time
-)
+)  # fmt: skip
 trainer.train()

@@ -66,6 +66,7 @@ class Circuits {
     try {
       const weights = await this.weights.choose();
       if (turn !== this.turn) return undefined;
+      this.controls.hidden = !weights;
       if (!weights) return this.say('This run has no checkpoint, so the weights of its heads cannot be read.');
       const checkpoint = weights.name;
       const asked = JSON.stringify([run, checkpoint, kind, layer, head, distance, piece]);

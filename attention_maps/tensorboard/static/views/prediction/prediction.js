@@ -52,6 +52,7 @@ class Prediction {
     const known = frame.kind !== 'encoder' && meta.parts?.length > 0;
     this.explained = null;
     this.element.classList.toggle('unknown', !known);
+    this.controls.hidden = !known;
     const silent = sample.reads.pieces.length ? 'The encoder predicts nothing: choose another kind.' : 'An encoder predicts no next tokens.';
     if (!known) return this.lacking(frame.kind === 'encoder' ? silent : '');
     const {row, chosen} = this.chosenRow();
@@ -73,6 +74,7 @@ class Prediction {
 
   lacking(why) {
     for (const part of [this.text, this.bars, this.lens]) part.replaceChildren();
+    this.controls.hidden = true;
     this.heading.textContent = this.sum.textContent = '';
     this.note.textContent = why || 'This recording does not contain the contributions to predictions: it is older, or of another program.';
   }
