@@ -19,14 +19,15 @@ from attention_maps.hugging_face.texts import Text, record_texts
 logger = logging.get_logger(__name__)
 
 SHARE = 0.01
-"""Recordings may take this fraction of the time since training began; the first and the last are always made."""
+"""Fraction of the time since training began that recordings may take by default."""
 
 
 class AttentionCallback(TrainerCallback):
     """Records the maps of the same texts at the begin, at evaluations and at the end of training.
 
     They are written beside the TensorBoard events of the run, so that `tensorboard --logdir` shows both. A recording is
-    left out if it would make all of them take more than 1% of the time since training began. Example:
+    left out if it would make all of them take more than 1% of the time since training began; the first and the last are
+    always made. Example:
 
         Trainer(…, callbacks=[AttentionCallback(["Emi likes apples."], tokenizer)])
     """
@@ -41,14 +42,18 @@ class AttentionCallback(TrainerCallback):
         max_tokens: int = 128,
         logdir: str | Path | None = None,
         keep: int | None = 200,
+        share: float = SHARE,
     ) -> None:
         """texts, layers, max_tokens: see `record_texts`. every: record every so many steps, too. logdir: the run
         folder; None: where the Trainer writes its TensorBoard events. keep: largest number of recorded steps, which are
-        then spaced evenly; None keeps all."""
+        then spaced evenly; None keeps all. share: fraction of the time that recordings may take; math.inf leaves none
+        out."""
         if not texts or (every is not None and every < 1):
             raise UserError("AttentionCallback needs texts, and every must be at least 1 or None")
+        if not share >= 0:
+            raise UserError(f"share={share}: must be at least 0, the fraction of the time that recordings may take")
         self.texts, self.tokenizer, self.every, self.layers = list(texts), tokenizer, every, layers
-        self.max_tokens, self.keep, self.logdir = max_tokens, keep, logdir
+        self.max_tokens, self.keep, self.logdir, self.share = max_tokens, keep, logdir, share
         self.seconds = 0.0
         """Seconds that all recordings have taken."""
         self.latest = 0.0
@@ -85,8 +90,8 @@ class AttentionCallback(TrainerCallback):
         if state.is_world_process_zero and self._step != state.global_step:
             self._record(args, state, kwargs["model"])
         if self.left_out:
-            left_out = f"AttentionCallback: no recordings of {len(self.left_out)} steps"
-            logger.warning(f"{left_out}, so that all take at most {SHARE:.0%} of the time")
+            why = f"so that all take at most {self.share:.0%} of the time (share=math.inf leaves none out)"
+            logger.warning(f"AttentionCallback: no recordings of {len(self.left_out)} steps, {why}")
 
     def folder(self, args: TrainingArguments) -> Path:
         """Return the run folder: `logdir`, or the folder into which this process writes its TensorBoard events, or the
@@ -102,7 +107,7 @@ class AttentionCallback(TrainerCallback):
     def _record_if_cheap(self, args: TrainingArguments, state: TrainerState, model: Any) -> None:
         if not state.is_world_process_zero or self._step == state.global_step:
             return
-        if self.seconds + 2 * self.latest > SHARE * (time.monotonic() - self._began):  # this one, and the last
+        if self.seconds + 2 * self.latest > self.share * (time.monotonic() - self._began):  # this one, and the last
             self.left_out.add(state.global_step)
             return
         self._record(args, state, model)

@@ -83,7 +83,15 @@ def callback_cost(settings: CallbackCostSettings) -> None:
 def train(settings: CallbackCostSettings, steps: int, recording: bool) -> Run:
     """Train for some steps, with the callback or without it."""
     from tokenizers import ByteLevelBPETokenizer
-    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, Trainer, TrainingArguments, set_seed
+    from transformers import (
+        GPT2Config,
+        GPT2LMHeadModel,
+        PreTrainedTokenizerFast,
+        PrinterCallback,
+        Trainer,
+        TrainingArguments,
+        set_seed,
+    )
 
     from attention_maps.hugging_face import AttentionCallback
 
@@ -101,10 +109,10 @@ def train(settings: CallbackCostSettings, steps: int, recording: bool) -> Run:
     )  # fmt: skip
     callback = AttentionCallback([tokenizer.decode(block) for block in blocks[:TEXTS]], tokenizer, max_tokens=LENGTH)
     with tempfile.TemporaryDirectory() as folder:
-        how: dict[str, Any] = {"save_strategy": "no", "report_to": [], "disable_tqdm": True, "logging_steps": steps}
         arguments = TrainingArguments(
             folder, max_steps=steps, per_device_train_batch_size=BATCH, eval_strategy="steps",
-            eval_steps=steps // EVALUATIONS, **how,
+            eval_steps=steps // EVALUATIONS, save_strategy="no", report_to=[], disable_tqdm=True,
+            dataloader_pin_memory=False,
         )  # fmt: skip
         trainer: Any = Trainer(
             GPT2LMHeadModel(config),
@@ -113,6 +121,7 @@ def train(settings: CallbackCostSettings, steps: int, recording: bool) -> Run:
             eval_dataset=data[:BATCH],  # type: ignore[arg-type]
             callbacks=[callback] if recording else [],
         )
+        trainer.remove_callback(PrinterCallback)
         start = time.perf_counter()
         trainer.train()
         seconds = time.perf_counter() - start

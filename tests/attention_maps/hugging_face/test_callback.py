@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from transformers import Trainer, TrainingArguments
 
 from attention_maps.base.errors import UserError
 from attention_maps.files.store import load, steps
-from attention_maps.hugging_face import AttentionCallback, callback, record_texts
+from attention_maps.hugging_face import AttentionCallback, record_texts
 from tests.attention_maps.hugging_face.models import TEXTS, made, tokenizer_of
 
 
@@ -40,10 +41,9 @@ def train(folder: Path, callbacks: list[Any], **how: Any) -> Trainer:
 
 
 @pytest.mark.slow
-def test_a_run_is_recorded_beside_its_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_recorded_beside_its_events(tmp_path: Path) -> None:
     """Guards against recordings that the tab shows as another run, and against a callback that disturbs training."""
-    monkeypatch.setattr(callback, "SHARE", 1e9)
-    recorder = AttentionCallback(TEXTS[:2], tokenizer_of("gpt2"), every=2, layers=[0, 2])
+    recorder = AttentionCallback(TEXTS[:2], tokenizer_of("gpt2"), every=2, layers=[0, 2], share=math.inf)
     trainer = train(tmp_path / "with", [recorder])
     (events,) = (tmp_path / "with").rglob("events.out.tfevents*")
     recorded = steps(events.parent)
@@ -62,10 +62,9 @@ def test_a_run_is_recorded_beside_its_events(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_recordings_are_left_out_rather_than_slow_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recordings_are_left_out_rather_than_slow_training(tmp_path: Path) -> None:
     """Guards against a callback that takes more than its share; the first and the last recording are always made."""
-    monkeypatch.setattr(callback, "SHARE", 0.0)
-    recorder = AttentionCallback(TEXTS[:1], tokenizer_of("gpt2"), every=1, logdir=tmp_path / "here")
+    recorder = AttentionCallback(TEXTS[:1], tokenizer_of("gpt2"), every=1, logdir=tmp_path / "here", share=0)
     train(tmp_path, [recorder])
     assert list(steps(tmp_path / "here")) == [0, 8]
     assert recorder.left_out == set(range(1, 9))
@@ -74,9 +73,8 @@ def test_recordings_are_left_out_rather_than_slow_training(tmp_path: Path, monke
 @pytest.mark.slow
 def test_old_steps_are_thinned_and_later_ones_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against two histories in one folder, and a folder that grows without end."""
-    monkeypatch.setattr(callback, "SHARE", 1e9)
     monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "events"))
-    train(tmp_path, [AttentionCallback(TEXTS[:1], tokenizer_of("gpt2"), every=1, keep=3)])
+    train(tmp_path, [AttentionCallback(TEXTS[:1], tokenizer_of("gpt2"), every=1, keep=3, share=math.inf)])
     assert len(steps(tmp_path / "events")) == 3
     assert {0, 8} < steps(tmp_path / "events").keys()
     train(tmp_path, [AttentionCallback(TEXTS[:1], tokenizer_of("gpt2"))], max_steps=2, report_to=[])
@@ -87,6 +85,8 @@ def test_wrong_settings_are_refused(tmp_path: Path) -> None:
     """Guards against a run that records nothing."""
     with pytest.raises(UserError, match="needs texts"):
         AttentionCallback([], tokenizer_of("gpt2"))
+    with pytest.raises(UserError, match="share=-1: must be at least 0"):
+        AttentionCallback(TEXTS, tokenizer_of("gpt2"), share=-1)
     recorder = AttentionCallback(TEXTS, tokenizer_of("gpt2"))
     with pytest.raises(UserError, match="FSDP"):
         recorder.on_train_begin(type("Arguments", (), {"fsdp": ["full_shard"]})(), None, None)  # type: ignore[arg-type]
