@@ -41,12 +41,13 @@ def main(arguments: list[str]) -> None:
     if len(arguments) > 1:
         limit_memory(int(arguments[1]))
     try:
-        serve(sys.stdin, answers)
-    except (BrokenPipeError, KeyboardInterrupt):
-        pass
-    finally:
-        leave()
-        os._exit(0)  # without waiting for the threads of a library
+        with suppress(BrokenPipeError, KeyboardInterrupt):
+            serve(sys.stdin, answers)
+    except BaseException:  # a package is missing, or there is too little memory to import it; earlier answers stay
+        traceback.print_exc()
+        os._exit(1)
+    leave()
+    os._exit(0)  # without waiting for the threads of a library
 
 
 def watch(parent: int, leave: Callable[[], None]) -> None:

@@ -132,6 +132,8 @@ class WorkerProcess:
         if missing := re.search(r"No module named '?([\w.]+)", said):
             package = missing[1].partition(".")[0]
             return f"questions need the package '{package}' in the Python environment of TensorBoard"
+        if re.search("memory|failed to map segment", said, re.IGNORECASE):  # by Python, a library or the loader
+            return "the process that answers questions has too little memory for this model, half of the machine's"
         if process.returncode is not None and process.returncode < 0:
             name = signal.Signals(-process.returncode).name
             return f"the process that answers questions was ended by {name}, perhaps for lack of memory; ask again"
