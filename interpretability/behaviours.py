@@ -40,6 +40,11 @@ def head_behaviours(model: GPT, start_id: int, drawn: Sequence[int]) -> Measures
         return {}
     with undisturbed(model), record_attention(model) as seen:
         model.features(tokens)
+    return behaviours_in(seen, model, tokens)
+
+
+def behaviours_in(seen: AttentionRecording, model: GPT, tokens: Tensor) -> Measures:
+    """Return the same from the recorded attention of a forward pass; tokens: what `repeated_tokens` returns."""
     scores = _attention_scores(seen, tokens.shape[1] // 2) | {"copying": _copying(model, seen, tokens)}
     return {
         name: {"decoder": [[round(score, 5) for score in heads.tolist()] for heads in layers]}

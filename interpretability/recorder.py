@@ -14,6 +14,7 @@ from attention_maps.record.example import Example, Pieces
 from attention_maps.record.measures import head_labels, head_measures, rollout
 from attention_maps.record.recording import KINDS, Key, Measures, Recording, Sample, Score, tokens
 from attention_maps.record.undisturbed import undisturbed
+from interpretability.behaviours import behaviours_in
 from interpretability.readout import Readout
 from interpretability.residual_stream import ResidualStream, record_residual_stream
 from model.encoder_decoder import EncoderDecoder
@@ -35,6 +36,7 @@ def record(
     scores: Sequence[Score] = (),
     measured: Measures | None = None,
     known: Measures | None = None,
+    repeated: Tensor | None = None,
 ) -> Recording:
     """Record every attention map of every example, with losses, the most likely next tokens and head output norms.
 
@@ -43,8 +45,10 @@ def record(
     target tokenizer that converts predicted ids to text; if None, predictions are labelled `#17`. Sides longer than
     `max_tokens` or the model's context are truncated before the forward pass, and the sample is marked `truncated`.
     `scores` and `measured`: results on more examples, stored with the maps; `known`: such results of an earlier
-    recording, which only decide the labels of the heads where there are none of this one. Raises ValueError if an
-    example does not match the model: a source for a GPT, no source for a translation model, or no tokens.
+    recording, which only decide the labels of the heads where there are none of this one. `repeated`: random tokens
+    from `repeated_tokens`, on which the behaviours of a GPT's heads are measured; reading them together with the
+    examples takes a fraction of a forward pass of their own. Raises ValueError if an example does not match the model:
+    a source for a GPT, no source for a translation model, or no tokens.
     """
     device = next(model.parameters()).device
     spell = pieces or (lambda ids: [f"#{token}" for token in ids])
@@ -53,18 +57,26 @@ def record(
     for example in examples:
         _check(model, example)
     recorded: list[Sample] = []
+    behaviours: Measures = {}
     deviation = 0.0
     with undisturbed(model):
         for batch in _batches([example.cut(cap) for example in examples]):
+            beside = () if recorded or repeated is None else repeated.cpu().unbind()  # in the first batch
             with record_attention(model) as seen, record_residual_stream(model) as stream:
-                logits = model(*_padded(batch, device)).float()  # [B,T,V]
+                logits = model(*_padded(batch, device, beside)).float()  # [B,T,V]
+            if beside:
+                assert isinstance(model, GPT)
+                assert repeated is not None
+                behaviours = behaviours_in(_rows(seen, len(batch), repeated.shape[1]), model, repeated)
+                length = max(len(example.target_ids) for example in batch)
+                stream, logits = stream.first(len(batch), length), logits[: len(batch), :length]
             prediction = Readout(batch, stream, logits, spell)
             deviation = float(torch.tensor([deviation, seen.deviation]).max())  # keeps NaN
             for row, example in enumerate(batch):
                 maps = _without_padding(seen, row, example)
                 whole = examples[len(recorded)]
                 recorded.append(_sample(whole, example, maps, prediction.of(row), special))
-    measures = head_measures(recorded) | (measured or {})
+    measures = head_measures(recorded) | behaviours | (measured or {})
     labels = head_labels((known or {}) | measures)
     losses = [loss for whole, sample in zip(examples, recorded, strict=True) if not whole.own for loss in sample.losses]
     loss = sum(losses) / len(losses) if losses else None
@@ -87,16 +99,24 @@ def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:
         yield batch
 
 
-def _padded(batch: Sequence[Example], device: torch.device) -> list[Tensor]:
+def _padded(batch: Sequence[Example], device: torch.device, beside: Sequence[Tensor]) -> list[Tensor]:
     """Return the arguments of the model, padded at the end with any token. A causal decoder does not attend to padding;
-    source padding is masked."""
-    target = pad_sequence([torch.tensor(example.target_ids) for example in batch], batch_first=True)  # [B,T]
+    source padding is masked. `beside`: more rows, for a GPT."""
+    target = pad_sequence([*(torch.tensor(one.target_ids) for one in batch), *beside], batch_first=True)  # [B,T]
     sources = [torch.tensor(example.source_ids) for example in batch if example.source_ids is not None]
     if not sources:
         return [target.to(device)]
     mask = pad_sequence([torch.ones_like(source) for source in sources], batch_first=True).bool()  # [B,S]
     source = pad_sequence(sources, batch_first=True)
     return [source.to(device), target.to(device), *([] if mask.all() else [mask.to(device)])]
+
+
+def _rows(seen: AttentionRecording, first: int, length: int) -> AttentionRecording:
+    """Return what was recorded of the rows from `first` on, without their padding."""
+    return AttentionRecording(
+        weights={key: weights[first:, :, :length, :length] for key, weights in seen.weights.items()},
+        value_vectors={key: values[first:, :, :length] for key, values in seen.value_vectors.items()},
+    )
 
 
 def _without_padding(seen: AttentionRecording, row: int, example: Example) -> AttentionRecording:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -55,6 +55,22 @@ class ResidualStream:
         """Return the attention modules of the decoder by (kind, layer), in the order of the forward pass."""
         modules = (module for block in _blocks(self.model) for module in block.modules())
         return {(m.kind, m.layer): m for m in modules if isinstance(m, Attention)}
+
+    def first(self, rows: int, length: int) -> ResidualStream:
+        """Return the stream of the first rows of the batch and the first tokens of each."""
+
+        def cut(kept: dict[Any, Tensor]) -> dict[Any, Tensor]:
+            return {key: value[:rows, :length] for key, value in kept.items()}
+
+        return replace(
+            self,
+            embedding=self.embedding[:rows, :length],
+            heads=cut(self.heads),
+            mlps=cut(self.mlps),
+            layers=cut(self.layers),
+            before_norms=cut(self.before_norms),
+            logits=self.logits[:rows, :length],
+        )
 
     def parts(self) -> list[Part]:
         """Return all parts in the order of the forward pass; `bias` is last, and only there if the model has any."""

@@ -65,8 +65,9 @@ def grown(weights: np.ndarray) -> np.ndarray:
 def _grow(links: np.ndarray, candidates: np.ndarray) -> None:
     """Add, in place, candidates that are adjacent to a link and whose own row or column has no link, until none is
     left."""
+    padded = np.zeros((links.shape[0] + 2, links.shape[1] + 2), dtype=bool)
     while True:
-        padded = np.pad(links, 1)
+        padded[1:-1, 1:-1] = links
         near = padded[:-2] | padded[1:-1] | padded[2:]
         adjacent = near[:, :-2] | near[:, 1:-1] | near[:, 2:]
         added = False

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
+from attention_maps.record.example import Example
 from interpretability.behaviours import LENGTH, ROWS, head_behaviours, repeated_tokens
+from interpretability.recorder import record
 from model.config import ModelConfig
 from model.gpt import GPT
 
@@ -106,6 +109,29 @@ def test_a_short_context_gets_a_shorter_sequence_or_none(context: int, length: i
     tokens = repeated_tokens(model, START, DRAWN)
     assert (None if tokens is None else (tokens.shape[1] - 1) // 2) == length
     assert bool(head_behaviours(model, START, DRAWN)) == (length is not None)
+
+
+@pytest.mark.parametrize(("norm", "bias"), [("rms", False), ("layer", True)])
+def test_behaviours_are_the_same_beside_examples_and_change_nothing_in_them(norm: str, bias: bool) -> None:
+    """Guards the pass that reads both: padding, and random tokens that become part of a sample."""
+    model = random_model(norm=norm, bias=bias)
+    texts = ([2, 7, 9, 11, 5], [2, 8, 8])
+    examples = [Example(ids, [str(one) for one in ids], ids[1:], [str(one) for one in ids[1:]]) for ids in texts]
+    tokens = repeated_tokens(model, START, DRAWN)
+    with_them = record(model, examples, {2}, 0, repeated=tokens)
+    without = record(model, examples, {2}, 0)
+    expected = head_behaviours(model, START, DRAWN)
+    for name, scores in expected.items():
+        np.testing.assert_allclose(with_them.measures[name]["decoder"], scores["decoder"], atol=2e-5)
+        assert name not in without.measures
+    assert with_them.loss == pytest.approx(without.loss, abs=1e-5)
+    for sample, other in zip(with_them.samples, without.samples, strict=True):
+        assert sample.reads == other.reads
+        assert [[one.id for one in row] for row in sample.predictions] == [
+            [one.id for one in row] for row in other.predictions
+        ]
+        np.testing.assert_allclose(sample.weights["decoder", 1], other.weights["decoder", 1], atol=1e-3)
+        np.testing.assert_allclose(sample.attribution, other.attribution, atol=2e-2)
 
 
 def test_the_model_is_undisturbed() -> None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from attention_maps.record.example import Example
 from attention_maps.record.undisturbed import undisturbed
 from data.batches.batch import IGNORED, Batch
-from model.recording import head_places, silence_head
+from model.attention import Attention
 from training.loss import token_losses
 from training.run_folder.loaded_run import Model
 
 BATCHES = 32
 """Maximum number of validation batches, evenly spaced, on which every head is ablated."""
+TOKENS = 4096
+"""Maximum number of tokens in one forward pass over copies of a batch."""
 
 
 def head_importance(model: Model, batches: Iterable[Batch]) -> dict[str, list[list[float]]]:
@@ -29,18 +32,48 @@ def head_importance(model: Model, batches: Iterable[Batch]) -> dict[str, list[li
     every = list(batches)  # pairs are sorted by length, so the first batches have the shortest sentences
     spread = sorted({round(number * (len(every) - 1) / (BATCHES - 1)) for number in range(BATCHES)})
     kept = [every[number].to(device) for number in spread]
+    tokens = sum(batch.target_tokens for batch in kept)
     importance: dict[str, list[list[float]]] = {}
+    modules = sorted((m for m in model.modules() if isinstance(m, Attention)), key=lambda m: (m.kind, m.layer))
     with undisturbed(model):
         whole = mean_loss(model, kept)
-        places = tqdm(head_places(model), desc="head importance", leave=False, disable=None, delay=2, unit="head")
-        for kind, layer, head in places:
-            with silence_head(model, kind, layer, head):
-                rise = mean_loss(model, kept) - whole
-            layers = importance.setdefault(kind, [])
-            if layer == len(layers):
-                layers.append([])
-            layers[layer].append(round(rise, 5))
+        for module in tqdm(modules, desc="head importance", leave=False, disable=None, delay=2, unit="layer"):
+            sums = [losses_without(model, module, batch).tolist() for batch in kept]
+            rises = [round(math.fsum(head) / tokens - whole, 5) for head in zip(*sums, strict=True)]
+            importance.setdefault(module.kind, []).append(rises)
     return importance
+
+
+def losses_without(model: Model, module: Attention, batch: Batch) -> Tensor:
+    """Return the sum of the losses of a batch, in nats, without each head of one attention module, [H].
+
+    Several copies of a small batch, each without another head, are read in one forward pass: on a CPU this takes a
+    third of the time of one pass per head.
+    """
+    size = batch.inputs.numel() + (0 if batch.source is None else batch.source.numel())
+    found = []
+    for heads in torch.arange(module.heads).split(max(1, TOKENS // size)):
+        copies = len(heads)
+        inputs = tuple(None if side is None else side.repeat(copies, 1) for side in batch.model_inputs)
+        hook = module.output.register_forward_pre_hook(_without(heads.tolist(), module.head_width))
+        try:
+            losses = token_losses(model, inputs, batch.targets.repeat(copies, 1))  # [copies * B, T]
+        finally:
+            hook.remove()
+        found.append(losses.unflatten(0, (copies, -1)).sum(dim=(1, 2)))
+    return torch.cat(found)
+
+
+def _without(heads: Sequence[int], width: int) -> Callable[..., tuple[Tensor]]:
+    """Return a hook that replaces the output of a head, `width` columns, by zero; of each copy of a batch another."""
+
+    def hook(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+        mixed = inputs[0].clone()  # [copies * B, T, H * D]
+        for copy, head in zip(mixed.chunk(len(heads)), heads, strict=True):
+            copy[..., head * width : (head + 1) * width] = 0
+        return (mixed,)
+
+    return hook
 
 
 def example_batch(examples: Sequence[Example], max_tokens: int) -> Batch | None:

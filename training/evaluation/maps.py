@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import islice
@@ -16,7 +17,7 @@ from attention_maps.record.measures import scalars
 from attention_maps.record.recording import Measures, Recording
 from data.batches.batch import Batch
 from data.prepared import Prepared, PreparedPairs, PreparedText
-from interpretability.behaviours import head_behaviours
+from interpretability.behaviours import head_behaviours, repeated_tokens
 from interpretability.recorder import record
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -38,6 +39,11 @@ CURVES = 200
 shows at most 1,000 points of a curve."""
 
 
+IMPORTANCE_SHARE = 0.003
+"""Measurements of the importance of heads at evaluations may take this fraction of the time: with 12 layers of 8 heads
+and texts of 128 tokens, each takes a second."""
+
+
 def is_chosen(number: int, first: int | None) -> bool:
     """Whether the evaluation of this number, from 1, is one of the `first`, then of every second, then of every fourth,
     … each time their number doubles."""
@@ -53,6 +59,9 @@ class AttentionRecorder:
         """Notes that the log has."""
         self.gold_measures: Measures = {}
         """Measures against gold labels of the last evaluation, which label the heads until the next."""
+        self.started = time.perf_counter()
+        self.importance_seconds: list[float] = []
+        """Time of each measurement of the importance of heads."""
         self.written: list[Path] = []
         """Recordings that may not be on the disk yet."""
 
@@ -61,8 +70,7 @@ class AttentionRecorder:
         as curves, and one image; skipped if there are no examples and no scores."""
         attention = self.config.attention
         examples = self.examples()
-        batch = example_batch(examples, min(attention.max_tokens, self.model.config.context))
-        importance = {"importance": head_importance(self.model, [batch])} if batch else {}
+        importance = self.importance(examples)
         gold = self.head_scores("valid", attention.scored)
         recording = self.recording(step, examples, gold, importance)
         if not recording.samples and not recording.scores:
@@ -80,6 +88,19 @@ class AttentionRecorder:
 
             self.log.image("maps", for_images(recording).draw(Canvas), step)
             gc.collect()  # a figure is full of reference cycles: several MB until Python's next full collection
+
+    def importance(self, examples: list[Example]) -> Measures:
+        """Measure the importance of each head for the examples; empty if there are none, or if the measurement would
+        take more than `IMPORTANCE_SHARE` of the time until now. The first one is always made."""
+        spent = sum(self.importance_seconds)
+        allowed = IMPORTANCE_SHARE * (time.perf_counter() - self.started)
+        batch = example_batch(examples, min(self.config.attention.max_tokens, self.model.config.context))
+        if batch is None or (self.importance_seconds and spent + self.importance_seconds[-1] > allowed):
+            return {}
+        before = time.perf_counter()
+        found = head_importance(self.model, [batch])
+        self.importance_seconds.append(time.perf_counter() - before)
+        return {"importance": found}
 
     def record_maps(self, step: int) -> None:
         """Save the maps alone, between evaluations: without scores on more examples, curves and image."""
@@ -116,11 +137,11 @@ class AttentionRecorder:
         labels = self.prepared.tokenizers[-1]
         if gold:
             self.gold_measures = gold.measures
-        behaviours = (
-            head_behaviours(self.model, labels.start_id, self.prepared.whole_words)
-            if isinstance(self.model, GPT) and isinstance(self.prepared, PreparedText)
-            else {}
-        )
+        repeated, behaviours = None, dict[str, Any]()
+        if isinstance(self.model, GPT) and isinstance(self.prepared, PreparedText):
+            words = labels.start_id, self.prepared.whole_words
+            repeated = repeated_tokens(self.model, *words) if examples else None
+            behaviours = {} if examples else head_behaviours(self.model, *words)
         return record(
             self.model,
             examples,
@@ -131,6 +152,7 @@ class AttentionRecorder:
             scores=gold.scores if gold else (),
             measured=behaviours | (gold.measures if gold else {}) | (measured or {}),
             known=self.gold_measures,
+            repeated=repeated,
         )
 
     def examples(self) -> list[Example]:

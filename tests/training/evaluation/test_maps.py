@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -89,6 +90,19 @@ def test_between_evaluations_only_maps_and_cheap_measures_are_recorded(make: Mak
     assert [point.step for point in events(tmp_path).Scalars("val_attention/decoder/0/entropy")] == [4]
     make("gpt", examples=0).record_maps(5)
     assert list(store.steps(tmp_path)) == [3, 4]
+
+
+def test_the_importance_of_heads_is_measured_as_often_as_time_allows(make: Make, tmp_path: Path) -> None:
+    """Guards the time of evaluations with many heads: the first is measured, and others when they cost little."""
+    recorder = make("gpt")
+    recorder.record(1)
+    recorder.started = time.perf_counter()
+    recorder.record(2)
+    recorder.started -= 1e6
+    recorder.record(3)
+    recorder.log.close()
+    found = {step: "importance" in store.load(path).measures for step, path in store.steps(tmp_path).items()}
+    assert found == {1: True, 2: False, 3: True}
 
 
 def test_recordings_wait_for_the_disk_at_evaluations_alone(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
