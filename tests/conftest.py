@@ -144,6 +144,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 f"name={task}",
                 "trainer.test=false",
                 "trainer.evaluate_every=50",
+                "trainer.limit_evaluations=false",  # on a busy machine, early recordings would be left out
                 *more,
             ],
             cwd=folder,

@@ -12,7 +12,7 @@ from attention_maps.base.errors import UserError
 from attention_maps.base.program import expanded
 from attention_maps.draw.labels import fitted, printable, visible, width
 from attention_maps.files import store
-from attention_maps.record.measures import displayed
+from attention_maps.record.measures import BETWEEN, displayed
 from attention_maps.record.recording import Recording, Sample
 
 DETAILED = 12
@@ -104,6 +104,6 @@ def _labelled(recording: Recording, kind: str) -> str:
     heads: dict[str, list[str]] = {}
     for layer, row in enumerate(recording.labels.get(kind, [])):
         for head, label in enumerate(row):
-            if label:
-                heads.setdefault(label, []).append(f"{recording.layer_number(kind, layer)}.{head}")
-    return "".join(f"; {printable(displayed(label))}: {', '.join(places)}" for label, places in heads.items())
+            for name in filter(None, displayed(label).split(BETWEEN)):
+                heads.setdefault(name, []).append(f"{recording.layer_number(kind, layer)}.{head}")
+    return "".join(f"; {printable(name)}: {', '.join(places)}" for name, places in heads.items())

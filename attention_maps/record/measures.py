@@ -120,33 +120,39 @@ def head_measures(samples: Sequence[Sample]) -> Measures:
 
 
 def head_labels(measures: Measures) -> dict[str, list[list[str]]]:
-    """Return the label of every head, `[kind][layer][head]`, by the first matching rule; "" if no rule matches."""
+    """Return the label of every head, `[kind][layer][head]`: the names of the first two matching rules, "coreference,
+    diagonal", since a head may do two things; "" if no rule matches."""
     labels: dict[str, list[list[str]]] = {}
     for kind, layers in measures.get("entropy", {}).items():
         known = {name: kinds[kind] for name, kinds in measures.items() if kind in kinds}
         labels[kind] = [
-            [_label({name: heads[layer][head] for name, heads in known.items()}) for head in range(len(heads))]
+            [
+                BETWEEN.join(_names({name: heads[layer][head] for name, heads in known.items()})[:2])
+                for head in range(len(heads))
+            ]
             for layer, heads in enumerate(layers)
         ]
     return labels
 
 
-def _label(head: dict[str, float]) -> str:
-    """Return the stored label of one head. The thresholds are conventions: 0.5 is half of the attention."""
-    if head.get("induction", 0) >= 0.5:
-        return "induction"
-    if head.get("antecedent", 0) >= COREFERENCE:
-        return "coreference"
+def _names(head: dict[str, float]) -> list[str]:
+    """Return what one head does. The thresholds are conventions: 0.5 is half of the attention."""
     if "alignment_error" in head:
-        if head["alignment_error"] <= ALIGNMENT:
-            return "alignment"
-    elif head.get("coverage", 0) >= 0.5 and head["spread"] <= 0.5 and head["special"] <= 0.3:
-        return "alignment"  # without gold links: low entropy and high coverage
-    for name, label in BY_WEIGHT:
-        if head.get(name, 0) >= 0.5:
-            return label
-    return "broad" if head["spread"] >= 0.8 else ""
+        aligns = head["alignment_error"] <= ALIGNMENT
+    else:  # without gold links: low entropy and high coverage
+        aligns = head.get("coverage", 0) >= 0.5 and head["spread"] <= 0.5 and head["special"] <= 0.3
+    rules = {
+        "coreference": head.get("antecedent", 0) >= COREFERENCE,
+        "induction": head.get("induction", 0) >= 0.5,
+        "alignment": aligns,
+        **{label: head.get(name, 0) >= 0.5 for name, label in BY_WEIGHT},
+    }
+    found = [label for label, holds in rules.items() if holds]
+    return found or (["broad"] if head["spread"] >= 0.8 else [])
 
+
+BETWEEN = ", "
+"""Between the names in a label."""
 
 BY_WEIGHT = (
     ("duplicate", "duplicate token"),

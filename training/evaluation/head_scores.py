@@ -212,7 +212,7 @@ def _listed(heads: np.ndarray) -> list[list[float]]:
 AMONG = ("antecedent", "antecedent_agreeing")
 """Two measures that differ in the candidates: all preceding nouns, or those that agree with the pronoun (often one)."""
 
-ROWS: dict[Rows, str] = {"reads": "read", "predicts": "written"}
+ROWS: tuple[Rows, ...] = ("reads", "predicts")
 """The two attention rows of a pronoun: its own, which reads it, and the preceding row, which predicts it."""
 
 
@@ -240,9 +240,9 @@ def antecedent_scores(
         return None
     scores = []
     for measure, found in asked.items():
-        for rows, verb in ROWS.items():
+        for rows in ROWS:
             each = tallies[rows, measure].accuracies()[:-1, :-1]
-            best = _best_head(each, measure, f"best head, pronoun {verb}", "decoder", chosen)
+            best = _best_head(each, measure, f"best head, {rows} the pronoun", "decoder", chosen)
             scores.append(replace(best, rows=rows))
         guesses = {name: [share(pronoun, rank) for pronoun in found] for name, rank in HEURISTICS.items()}
         guesses["chance"] = [1 / len(pronoun.candidates) for pronoun in found]

@@ -74,14 +74,21 @@ def test_coverage_counts_the_keys_that_some_row_looks_at_most() -> None:
         ({"previous": 0.1, "first": 0.1, "diagonal": 0.1, "special": 0.2, "spread": 0.5}, ""),
         ({"first": 0.1, "special": 0.2, "spread": 0.3, "coverage": 0.8}, "alignment"),
         ({"first": 0.1, "special": 0.2, "spread": 0.3, "coverage": 0.8, "alignment_error": 80.0}, ""),
-        ({"first": 0.6, "special": 0.6, "spread": 0.3, "coverage": 0.2, "alignment_error": 20.0}, "alignment"),
-        ({"previous": 0.6, "first": 0.1, "special": 0.2, "spread": 0.3, "antecedent": 60.0}, "coreference"),
+        (
+            {"first": 0.6, "special": 0.6, "spread": 0.3, "coverage": 0.2, "alignment_error": 20.0},
+            "alignment, first token",
+        ),
+        (
+            {"previous": 0.6, "first": 0.1, "special": 0.2, "spread": 0.3, "antecedent": 60.0},
+            "coreference, previous token",
+        ),
+        ({"induction": 0.7, "antecedent": 60.0, "duplicate": 0.6, "spread": 0.9}, "coreference, induction"),
         ({"previous": 0.6, "first": 0.1, "special": 0.2, "spread": 0.3, "antecedent": 40.0}, "previous token"),
         ({name: float("nan") for name in ("previous", "first", "diagonal", "special", "spread")}, ""),
     ],
 )
 def test_heads_are_named_by_what_they_do(head: dict[str, float], label: str) -> None:
-    """Guards each rule; gold scores take precedence."""
+    """Guards each rule, and a head that does two things; gold scores come first."""
     found = measures.head_labels({"entropy": {"decoder": [[1.0]]}} | {k: {"decoder": [[v]]} for k, v in head.items()})
     assert found == {"decoder": [[label]]}
 

@@ -152,15 +152,15 @@ def test_the_two_rows_of_a_pronoun_are_told_apart() -> None:
     scores = antecedent_scores(model, tokenizer, [story])
     assert scores is not None
     assert scores.measures["antecedent"]["decoder"] == [[100, 50]]  # written: the second head sees all alike
-    assert scores.named("antecedent", "best head, pronoun written").value == 100
-    assert scores.named("antecedent", "best head, pronoun read").value == 50  # the first head sees all alike there
+    assert scores.named("antecedent", "best head, predicts the pronoun").value == 100
+    assert scores.named("antecedent", "best head, reads the pronoun").value == 50  # the first head sees all alike there
     chosen = dataclasses.replace(
         scores, scores=[dataclasses.replace(s, layer=0, head=1) if s.head is not None else s for s in scores.scores]
     )
     again = antecedent_scores(model, tokenizer, [story], chosen=chosen)
     assert again is not None
-    assert again.named("antecedent", "best head, pronoun written").value == 50
-    assert again.named("antecedent", "best head, pronoun read").value == 0
+    assert again.named("antecedent", "best head, predicts the pronoun").value == 50
+    assert again.named("antecedent", "best head, reads the pronoun").value == 0
 
 
 def test_the_best_read_out_is_the_lowest_error_and_the_highest_accuracy() -> None:

@@ -18,6 +18,12 @@ export function short(weight) {
   return weight < 0 && bare !== '0' ? `−${bare}` : bare;
 }
 
+/** A change, with its sign: +0.42, −1.50, and 0.00 for one that is rounded away. */
+export function signed(number, digits = 2) {
+  const size = Math.abs(number).toFixed(digits);
+  return Number(size) ? `${number < 0 ? '−' : '+'}${size}` : size;
+}
+
 /** A fraction as percent with one decimal place: 0.4213 -> "42.1 %". */
 export function percent(share) {
   return Number.isFinite(share) ? `${(100 * share).toFixed(1)} %` : 'nan';

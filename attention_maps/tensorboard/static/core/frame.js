@@ -42,6 +42,16 @@ export function rowsNamed(state, kind) {
   return state.rows || (kind === 'cross' ? 'predicts' : 'reads');
 }
 
+/**
+ * The selection `token` after rows were labelled by the other tokens, `rows`: the same word, which is predicted one row before it is read;
+ * '' if that row does not exist.
+ */
+export function sameWord(token, rows) {
+  if (!token.startsWith('r')) return token;
+  const row = Number(token.slice(1)) + (rows === 'predicts' ? -1 : 1);
+  return row < 0 ? '' : `r${row}`;
+}
+
 /** The tokens that label the rows. In a plain text nothing is known to follow the last token: its label is '…'. */
 function queryTokens(sample, kind, rows) {
   if (kind === 'encoder') return sample.source;

@@ -31,7 +31,7 @@ export const GLOSSARY = {
     uniform: 'unif: attends to all tokens alike, as every head does before training',
   },
   'The views': {
-    since: 'Story: the step at which a head got its last label; Pair: from when on its weight is at least half of the last one',
+    since: 'from that recorded step to the last one, without a break: Story: the head has the label; Pair: its weight is at least half of the last',
     'logit lens': 'what each layer would predict if it were the last one',
     contribution: 'what a head or an MLP adds to the logit of a token; the contributions of all parts add up to the logit',
     logit: 'the score of a token before the softmax turns scores into probabilities',

@@ -102,10 +102,19 @@ export function measureText(name, value) {
   return unit ? `${number} ${unit}` : number;
 }
 
-/** The label of a head as shown to users, '' if it has none; heads with nearly uniform attention are stored as "broad". */
-export function labelAt(meta, kind, layer, head) {
-  const label = meta.labels?.[kind]?.[layer]?.[head] ?? '';
-  return label === 'broad' ? 'uniform' : label;
+/** The names in a stored label: "coreference, diagonal" is a head that does both. */
+export function namesIn(label) {
+  return label ? label.split(', ') : [];
+}
+
+/** One of them as shown to users: nearly uniform attention is stored as "broad". */
+export function shownName(name) {
+  return name === 'broad' ? 'uniform' : name;
+}
+
+/** The names in the label of a head as shown to users; empty if it has none. */
+export function namesAt(meta, kind, layer, head) {
+  return namesIn(meta.labels?.[kind]?.[layer]?.[head]).map(shownName);
 }
 
 /** The value of a head in meta.measures; null if there is none, as for mean, max and rollout. */

@@ -27,6 +27,7 @@ const INITIAL = {
   bars: 'all', // strength: the head and `all` heads together, or `each` head
   sort: 'order', // strength: tokens in text order, or by strength
   candidate: 0, // prediction: the actual next token, or a likely one
+  parts: 'all', // prediction: bars of `all` parts, or of the `heads` alone, which MLPs may dwarf
   versus: -1, // prediction: the candidate that it is compared with; below 0: the mean of all tokens
   readout: 'argmax', // alignment: argmax, mutual, grown or threshold
   threshold: 0.2, // alignment: the smallest weight of a link
@@ -54,6 +55,7 @@ const CHOICES = {
   layout: ['', 'columns', 'text'],
   bars: ['all', 'each'],
   sort: ['order', 'strength'],
+  parts: ['all', 'heads'],
   readout: ['argmax', 'mutual', 'grown', 'threshold'],
   averaged: ['', 'layer', 'all'],
   paper: ['matrix', 'text'],

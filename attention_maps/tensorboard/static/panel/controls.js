@@ -2,7 +2,7 @@
 
 import {readable} from '../core/format.js';
 import {meaningOf} from '../core/glossary.js';
-import {KIND_NAMES, KINDS, rowsNamed, shapesOf} from '../core/frame.js';
+import {KIND_NAMES, KINDS, rowsNamed, sameWord, shapesOf} from '../core/frame.js';
 import {sameTokens} from '../core/load_frame.js';
 import {recordingTitle} from '../core/recordings.js';
 import {Unavailable} from '../core/source.js';
@@ -12,7 +12,7 @@ import {fold} from '../dom/fold.js';
 import {searchableList} from '../dom/searchable_list.js';
 import {createComparisons} from './comparisons.js';
 
-const LENGTH = 42; // characters of an example in the list
+const [LENGTH, BEGINNING] = [40, 12]; // characters of an example in the list, and those before the gap
 const DIRECTIONS = {encoder: 'each token attends to all tokens', decoder: 'each token attends to earlier ones', cross: 'target attends to source'};
 const ROWS = 'Each row belongs to two tokens: the one that the model reads and the one that it predicts next. For alignment use “predicts”';
 const HIDE =
@@ -27,7 +27,11 @@ export function createControls(context) {
   const run = searchableList('run', (name) => toRun(context, name, () => run.chosen() === name));
   const sample = menu('example', (number) => state.set({sample: Number(number), token: ''}));
   const kind = segments('attention', Object.fromEntries(KINDS.map((name) => [name, name])), (name) => state.set({kind: name, token: ''}));
-  const rows = segments('rows labelled by', {reads: 'reads', predicts: 'predicts'}, (name) => state.set({rows: name, token: ''}), ROWS);
+  const relabel = (name) => {
+    const fitted = context.fitted();
+    if (name !== rowsNamed(fitted, fitted.kind)) state.set({rows: name, token: sameWord(state.now.token, name)});
+  };
+  const rows = segments('rows labelled by', {reads: 'reads', predicts: 'predicts'}, relabel, ROWS);
   const against = createComparisons(context);
   const hide = tick('hide special tokens', (checked) => state.set({hide: checked, token: ''}), HIDE);
   const merge = tick('merge pieces to words', (checked) => state.set({merge: checked, token: ''}), MERGE);
@@ -74,14 +78,14 @@ export function createControls(context) {
       button.title = shapes[button.value] ? aboutKind(button.value, shapes[button.value]) : '';
     }
     kind.show(fitted.kind);
-    rows.element.classList.toggle('absent', fitted.kind === 'encoder');
+    rows.element.classList.toggle('absent', fitted.kind === 'encoder' || now.view === 'pair'); // a pair has both rows
     rows.show(rowsNamed(fitted, fitted.kind));
   }
 
   return {element: bar, update};
 }
 
-/** "probe 1 (sample 0) · Emi prefers the apple over …": the name, and the number that `show` and `export` take. */
+/** "probe 1 · Emi prefers … less acidic. (sample 0)": the name, the text, and the number that `show` and `export` take. */
 function sampleTitle(sample, number) {
   const {pieces, special} = sample.source ?? sample.reads;
   const text = pieces
@@ -89,10 +93,17 @@ function sampleTitle(sample, number) {
     .map((piece) => piece.replaceAll('▁', ' '))
     .join('')
     .trim();
+  const named = sample.name ? ` (sample ${number})` : '';
+  return [sample.name || `sample ${number}`, readable(shortened(text)) + named, cut(sample)].filter(Boolean).join(' · ');
+}
+
+/** The two ends of a text that is too long: probes often begin alike. */
+function shortened(text) {
   const characters = [...text];
-  const shown = characters.length > LENGTH ? `${characters.slice(0, LENGTH).join('')}…` : text;
-  const name = sample.name ? `${sample.name} (sample ${number})` : `sample ${number}`;
-  return [name, readable(shown), cut(sample)].filter(Boolean).join(' · ');
+  if (characters.length <= LENGTH) return text;
+  const beginning = characters.slice(0, BEGINNING).join('').replace(/\s+\S*$/, '');
+  const end = characters.slice(BEGINNING - LENGTH).join('').replace(/^\S*\s+/, '');
+  return `${beginning} … ${end}`;
 }
 
 /** "first 128 of 300 tokens" for an example of which only the beginning was recorded, else ''. */
@@ -120,7 +131,7 @@ async function toRun({state, source, recordings, meta}, name, isWanted) {
     if (!(error instanceof Unavailable)) throw error; // reported when the page draws
   }
   if (!isWanted()) return;
-  state.set({run, recording, sample, token: '', ...(state.now.against.startsWith('step:') ? {against: ''} : {})});
+  state.set({run, recording, sample, token: '', removed: '', ...(state.now.against.startsWith('step:') ? {against: ''} : {})});
 }
 
 /** An entry of the list of runs: its name below that of its folder, and its newest recording. */

@@ -2,7 +2,7 @@
 
 import {chooseHead, layerNumber, pooled, shapesOf, strongestColour} from '../core/frame.js';
 import {meaningOf} from '../core/glossary.js';
-import {labelAt, measureAt, measureOf, measureText, sortedMeasures} from '../core/measures.js';
+import {measureAt, measureOf, measureText, namesAt, sortedMeasures} from '../core/measures.js';
 import {element} from '../dom/elements.js';
 import {explain} from '../dom/explain.js';
 import {menu, segments} from '../dom/fields.js';
@@ -187,8 +187,7 @@ export function createHeadGrid(context) {
       const share = high > low ? (value - low) / (high - low) : 0.5;
       const strength = Number.isFinite(value) ? (measureOf(measure).first === 'low' ? 1 - share : share) : 0;
       one.button.style.setProperty('--score', `${Math.round(100 * strength)}%`);
-      const label = labelAt(meta, kind, one.layer, one.head);
-      one.tag.textContent = TAGS[label] ?? label;
+      one.tag.textContent = tagOf(namesAt(meta, kind, one.layer, one.head));
     }
     if (all.length) {
       const text = (value) => measureText(measure, value);
@@ -241,17 +240,23 @@ function difference(pool, mine, other, compared) {
   return weights;
 }
 
+/** The label in a tile: there is room for two names if they are short. */
+function tagOf(names) {
+  const tags = names.map((name) => TAGS[name] ?? name);
+  return tags.length > 1 ? tags.map((tag) => tag.slice(0, 4)).join('·') : tags.join('');
+}
+
 /** Tooltip lines of a head: name, label, all its measures. */
 function about(context, layer, head) {
   const [meta, {kind}] = [context.meta(), context.fitted()];
   const name = typeof head === 'number' ? `head ${head}` : `${head} over heads`;
   const title = head === 'rollout' ? 'rollout of all layers' : `layer ${layerNumber(meta, kind, layer)} · ${name}`;
-  const label = labelAt(meta, kind, layer, head);
+  const labels = namesAt(meta, kind, layer, head);
   const names = sortedMeasures(Object.keys(meta.measures ?? {}));
   const measured = names.map((name) => [name, measureAt(meta, name, kind, layer, head)]).filter(([, value]) => value !== null);
   return [
     title,
-    label ? `label: ${label} – ${meaningOf(label)}` : '',
+    ...labels.map((label) => `label: ${label} – ${meaningOf(label)}`),
     ...measured.map(([name, value]) => `${measureOf(name).title}: ${measureText(name, value)}`),
   ];
 }

@@ -2,9 +2,12 @@
 
 import {KIND_NAMES} from '../core/frame.js';
 import {better, measureOf, measureText} from '../core/measures.js';
+import {stepOf} from '../core/recordings.js';
 import {element} from '../dom/elements.js';
 import {explain} from '../dom/explain.js';
 
+const NONE = 'None in this recording: scores need examples with gold word alignments or pronoun antecedents. Evaluations record them.';
+const UNSCORED = 'heads are not scored for questions';
 const LISTED = 3; // scores of a measure that are not folded
 
 /** {element, update(meta)}: a collapsible panel. */
@@ -12,17 +15,19 @@ export function createScores(context) {
   const body = element('div', {class: 'scores-body'});
   const panel = element('details', {class: 'scores', open: true, hidden: true}, element('summary', {}, 'Scores ', explain('score')), body);
   let shown = {};
+  let scored = null; // {run, meta} of the last recording with scores, which a question keeps in view
 
   function update(meta) {
     const {kind} = context.fitted();
     if (meta === shown.meta && kind === shown.kind) return;
     shown = {meta, kind};
     panel.hidden = false;
-    const scores = meta.scores ?? [];
+    const {run, recording} = context.state.now;
+    if (meta.scores?.length) scored = {run, meta};
+    const from = stepOf(recording) === null && scored?.run === run ? scored.meta : meta;
+    const scores = from.scores ?? [];
     if (!scores.length) {
-      body.replaceChildren(
-        element('p', {class: 'muted'}, 'None in this recording: scores need examples with gold word alignments or pronoun antecedents.'),
-      );
+      body.replaceChildren(element('p', {class: 'muted'}, NONE));
       return;
     }
     const measures = [...new Set(scores.map(({measure}) => measure))];
@@ -35,7 +40,8 @@ export function createScores(context) {
       const title = `of the ${KIND_NAMES[kinds[0]]}: ${measureOf(measure).title}`;
       return element('details', {class: 'more'}, element('summary', {}, title), listed);
     });
-    body.replaceChildren(...tables);
+    const other = from === meta ? [] : [element('p', {class: 'muted'}, `of step ${from.step.toLocaleString('en')}; ${UNSCORED}`)];
+    body.replaceChildren(...other, ...tables);
   }
 
   function table(measure, scores) {
@@ -58,7 +64,7 @@ export function createScores(context) {
 
   function row(measure, score) {
     const {value, kind, layer, head, rows} = score;
-    const choose = () => context.state.set({kind, layer, head: head ?? 'mean', rows: rows ?? '', token: '', partner: ''});
+    const choose = () => context.state.set({kind, layer, head: head ?? 'mean', rows: rows ?? '', token: '', partner: '', measure});
     const name = titleOf(score);
     return element(
       'tr',

@@ -1,6 +1,6 @@
 /** The tabs of the views, with the title and controls of the active one. */
 
-import {labelAt, measureAt, measureOf, measureText} from '../core/measures.js';
+import {measureAt, measureOf, measureText, namesAt} from '../core/measures.js';
 import {recordingTitle, stepName, stepOf} from '../core/recordings.js';
 import {element} from '../dom/elements.js';
 import {explain} from '../dom/explain.js';
@@ -72,7 +72,8 @@ export function createTabs(context) {
     const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];
     if (!by) return;
     event.preventDefault(); // elsewhere these keys move through the steps
-    const next = VIEWS[(VIEWS.indexOf(chosen()) + by + VIEWS.length) % VIEWS.length];
+    const offered = VIEWS.filter((_, i) => !buttons[i].hidden);
+    const next = offered[(offered.indexOf(chosen()) + by + offered.length) % offered.length];
     state.set({view: next.name});
     list.querySelector('[aria-selected=true]').focus();
   }
@@ -108,6 +109,8 @@ export function createTabs(context) {
     name.textContent = about.title;
     detail.textContent = detail.title = about.detail;
     nothing.hidden = true;
+    const translates = shown.meta.samples.some(({source}) => source);
+    buttons[VIEWS.indexOf(alignment)].hidden = !translates && chosen() !== alignment; // two texts are aligned
     const unasked = chosen() === ask || chosen().ofRun || Boolean(context.source.archive);
     const foreign = !frame.meta.parts?.length; // of another model, which cannot be asked
     without.hidden = typeof frame.head !== 'number' || unasked || foreign;
@@ -135,7 +138,8 @@ export function createTabs(context) {
 function titleOfRun({fitted, recordings}) {
   const {run} = fitted();
   const steps = recordings.numbers(run);
-  return {title: `training of ${run}`, detail: steps.length ? `recorded steps: ${steps.length}, up to ${recordingTitle(stepName(steps.at(-1)))}` : ''};
+  const detail = steps.length ? `recorded steps: ${steps.length}, up to ${recordingTitle(stepName(steps.at(-1)))}` : '';
+  return {title: `training of ${run}`, detail};
 }
 
 /** {title, detail} of what is drawn: the head; its recording, label, measures and problems. */
@@ -145,7 +149,7 @@ function titleOf({meta, fitted, frame, compared}) {
     .map((name) => [name, measureAt(meta, name, kind, layer, head)])
     .filter(([, value]) => value !== null)
     .map(([name, value]) => `${measureOf(name).title} ${measureText(name, value)}`);
-  const label = labelAt(meta, kind, layer, head);
+  const label = namesAt(meta, kind, layer, head).join(', ');
   const other = compared ? `minus ${compared.b.run === run ? '' : `${compared.b.run} `}${recordingTitle(compared.b.recording)}` : '';
   const by = stepOf(recording) === null ? `by the model of step ${meta.step.toLocaleString('en')}` : '';
   const place = [recordingTitle(recording), by, other].filter(Boolean).join(' ');

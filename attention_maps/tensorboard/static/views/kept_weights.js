@@ -34,7 +34,8 @@ export class KeptWeights {
     this.note.hidden = !this.note.textContent;
     if (!found) return null;
     const nearest = weightsFor(checkpoints, '', shown);
-    this.list.show(optionsOf(checkpoints, nearest), checkpoints.some(({name}) => name === named) ? named : found === nearest ? '' : found.name);
+    const isNamed = found.name === named || found !== nearest; // also by `best` or `last`
+    this.list.show(optionsOf(checkpoints, nearest), isNamed ? found.name : '');
     return {...found, bothDirections};
   }
 
@@ -53,15 +54,13 @@ export function weightsFor(kept, name, step) {
 
 function optionsOf(kept, nearest) {
   const marks = ({best, last}) => [best && 'best', last && 'last'].filter(Boolean).join(', ');
-  const entries = kept.map((one) => ({value: one.name, text: `step ${stepText(one)}${marks(one) && ` (${marks(one)})`}`}));
-  return [{value: '', text: `nearest to the step shown: ${stepText(nearest)}`}, ...entries];
+  const number = ({step}) => step.toLocaleString('en');
+  const entries = kept.map((one) => ({value: one.name, text: `step ${number(one)}${marks(one) && ` (${marks(one)})`}`}));
+  return [{value: '', text: `nearest to the step shown: ${number(nearest)}`}, ...entries];
 }
 
 function aboutWeights({step}, shown) {
   if (step === shown || !Number.isFinite(shown)) return '';
-  return `The model of step ${stepText({step})} is asked; the maps at the left are of step ${stepText({step: shown})}. Few steps keep their weights.`;
-}
-
-function stepText({step}) {
-  return step.toLocaleString('en');
+  const maps = `the maps at the left are of step ${shown.toLocaleString('en')}`;
+  return `The model of step ${step.toLocaleString('en')} is asked; ${maps}. Few steps keep their weights.`;
 }

@@ -2,10 +2,11 @@
 
 import {sourceName} from '../core/frame.js';
 import {sameTokens} from '../core/load_frame.js';
-import {recordingTitle, stepOf} from '../core/recordings.js';
+import {recordingTitle, stepName, stepOf} from '../core/recordings.js';
 import {Unavailable} from '../core/source.js';
 import {element, svgElement} from '../dom/elements.js';
 import {colourTable, paint, reach, scaleMaximum} from '../draw/matrix_pixels.js';
+import {histories} from './story/history.js';
 
 export const view = {
   name: 'steps',
@@ -37,7 +38,8 @@ class Steps {
     this.frame = frame;
     const {state, recordings} = this.context;
     const all = recordings.steps(state.now.run);
-    const shown = thinned(all, MOST, stepOf(state.now.recording) === null ? '' : state.now.recording);
+    const needed = [...this.births(), stepOf(state.now.recording) === null ? '' : state.now.recording];
+    const shown = needed.filter((one) => all.includes(one)).reduce((kept, one) => including(kept, all, one, needed), thinned(all, MOST));
     this.note.textContent = all.length
       ? `${shown.length < all.length ? `${shown.length} of ${all.length} recorded steps. ` : ''}${view.hint}`
       : 'This run recorded no training steps, only generated texts.';
@@ -46,6 +48,15 @@ class Steps {
     for (const [recording, {button}] of this.made) button.setAttribute('aria-pressed', String(recording === state.now.recording));
     const turn = (this.turn = {});
     this.fill(shown, turn);
+  }
+
+  /** The steps that the story names: since when the selected head does what it does at the end. Empty until its measures are read. */
+  births() {
+    const {kind, layer, head, run} = this.context.fitted();
+    const curves = this.context.curves.ready(run);
+    if (!curves || typeof head !== 'number') return [];
+    const own = histories(curves).find((one) => one.kind === kind && one.layer === layer && one.head === head);
+    return (own?.roles ?? []).filter(({birth}) => birth > 0).map(({birth}) => stepName(curves.steps[birth]));
   }
 
   arrange(shown, frame) {
@@ -136,16 +147,19 @@ function axesOf({kind, rowsNamed, rows, columns, sample}) {
   return `Rows ↓ queries (${down}): ${ends(rows)}. Columns → keys (${across}): ${ends(columns)}.`;
 }
 
-/** At most `most` of the recordings, evenly spread, including the first, the last and the current one. */
-function thinned(all, most, current) {
+/** At most `most` of the recordings, evenly spread, including the first and the last one. */
+function thinned(all, most) {
   if (all.length <= most) return all;
-  const kept = Array.from({length: most}, (_, i) => all[Math.round((i * (all.length - 1)) / (most - 1))]);
-  if (!current || kept.includes(current)) return kept;
-  const place = all.indexOf(current);
-  const distance = (i) => Math.abs(all.indexOf(kept[i]) - place);
-  let nearest = 1;
-  for (let i = 1; i < most - 1; i++) if (distance(i) < distance(nearest)) nearest = i;
-  return kept.with(nearest, current);
+  return Array.from({length: most}, (_, i) => all[Math.round((i * (all.length - 1)) / (most - 1))]);
+}
+
+/** The recordings `kept` with `one` of `all` instead of the nearest that is neither an end nor `needed`. */
+function including(kept, all, one, needed) {
+  if (kept.includes(one)) return kept;
+  const distance = (other) => Math.abs(all.indexOf(other) - all.indexOf(one));
+  const free = kept.slice(1, -1).filter((other) => !needed.includes(other));
+  const nearest = free.reduce((best, other) => (distance(other) < distance(best) ? other : best));
+  return kept.with(kept.indexOf(nearest), one).sort((a, b) => all.indexOf(a) - all.indexOf(b));
 }
 
 /** The largest width at which `count` pictures of a shape (height / width) fit without scrolling, else 96. */

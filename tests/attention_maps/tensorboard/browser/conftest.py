@@ -31,10 +31,10 @@ ODD = "a 100% #1 'x' \"y\"/日本&z=?+"
 PRONOUNS = (
     Score("alignment_error", "mean of all layers, grown", 30.0, "cross"),
     Score("alignment_error", "mean of layer 0, argmax", 40.0, "cross", 0),
-    Score("antecedent", "best head, pronoun written", 50.0, "cross", 0, 1, "predicts"),
+    Score("antecedent", "best head, predicts the pronoun", 50.0, "cross", 0, 1, "predicts"),
     Score("antecedent", "last subject", 75.0),
     Score("antecedent", "chance", 25.0),
-    Score("antecedent_agreeing", "best head, pronoun read", 60.0, "cross", 0, 0, "reads"),
+    Score("antecedent_agreeing", "best head, reads the pronoun", 60.0, "cross", 0, 0, "reads"),
 )
 
 

@@ -31,7 +31,12 @@ PARTS = (Part("embedding"), Part("decoder", 0, 0), Part("decoder", 0, 1), Part("
 NEXT = [1.0, 2.5, -0.5, 0.25]
 """What each part adds to the logit of the actual next token, in every row: exact in float16."""
 
-HISTORY = {0: ["", "diagonal"], 1: ["previous token", "diagonal"], 2: ["induction"] * 2, 9: ["induction", "diagonal"]}
+HISTORY = {
+    0: ["", "diagonal"],
+    1: ["previous token", "diagonal"],
+    2: ["induction"] * 2,
+    9: ["induction, previous token", "diagonal"],
+}
 """Labels of the two heads of the run `history` at each step."""
 
 State = dict[str, Any]

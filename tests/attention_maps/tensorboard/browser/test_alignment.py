@@ -168,6 +168,8 @@ def test_one_text_has_no_alignment(views: Page) -> None:
         "Pair and Sentence show which words its tokens attend to."
     )
     assert not views.find(".controls-of-view > *").is_displayed()
+    views.show(**TEXT, view="map")
+    assert not views.find("#tab-alignment").is_displayed(), "it is not offered"
     views.show(**TRANSLATION, view="alignment")
     assert views.find(".pharaoh").is_displayed()
 

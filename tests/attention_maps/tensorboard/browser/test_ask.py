@@ -65,8 +65,13 @@ def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
     runs.settle()
     assert runs.texts(".ask-head") == ["layer 0 · head 1 ×"]
     assert "removed=decoder.0.1" in runs.hash
+    wait_for(runs, ".ask-stale", "not those of this answer")
     runs.click(".ask-send")
     wait_for(runs, f"{ANSWER} h3", "without layer 0 · head 1")
+    runs.settle()
+    assert not runs.find(".ask-stale").is_displayed()
+    assert "harder to predict" in runs.text(".ask-legend")
+    assert is_seen(runs, f"{ANSWER} h3")
     assert [len(row.find_elements("css selector", "td")) for row in rows(runs)] == [3] * len(rows(runs))
     assert "of the whole model" in runs.text(".ask-loss")
     runs.click(".ask-compare")
@@ -74,7 +79,7 @@ def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
     runs.show(run="gpt", recording=recording_of(runs), view="prediction", kind="decoder", layer=0, head=1)
     wait_for(runs, ".parts-sum", "Sum")
     names, values = runs.texts(".part-name"), runs.texts(".parts .bar-number")
-    assert values[names.index("layer 0 · head 1")] in ("+0.00", "−0.00")
+    assert values[names.index("layer 0 · head 1")] == "0.00"
 
 
 def test_a_head_takes_its_output_from_another_text(runs: Page) -> None:
@@ -116,6 +121,34 @@ def test_the_weights_nearest_to_the_step_shown_are_asked(open_folder: Open, trai
     assert "checkpoint=weights-00000004" in page.hash
     page.show(run="gpt", view="circuits", kind="decoder", layer=0, head=1, recording="step_00000001")
     wait_for(page, ".circuits-status", "layer 0 · head 1, weights of step 0")
+
+
+def test_an_answer_keeps_the_word_and_the_scores_but_another_run_not_the_heads(runs: Page) -> None:
+    """Guards against a question that empties the list of scores and loses the selected word, and heads of one model
+    that are removed from another."""
+    runs.show(run="translate", view="map", kind="cross", layer=0, head=0)
+    scores = runs.texts(".scores tr")
+    assert scores
+    selected = {"kind": "cross", "layer": 0, "head": 0, "rows": "predicts", "token": "r1"}
+    runs.show(run="translate", view="map", recording=recording_of(runs), **selected)
+    runs.click(".without")
+    wait_for(runs, f"{ANSWER} h3", "without layer 0 · cross-attention · head 0")
+    runs.settle()
+    assert "token=r1" in runs.hash
+    assert runs.texts(".scores tr") == scores
+    assert runs.text(".scores-body").startswith("of step ")
+    runs.choose("run", "gpt")
+    assert runs.texts(".ask-head") == []
+    assert "removed" not in runs.hash
+
+
+def is_seen(page: Page, selector: str) -> bool:
+    """Whether an element is inside the window."""
+    script = """
+        const {top, bottom} = document.querySelector(arguments[0]).getBoundingClientRect();
+        return top >= 0 && bottom <= window.innerHeight;
+    """
+    return bool(page.driver.execute_script(script, selector))
 
 
 def rows(page: Page) -> list:

@@ -236,8 +236,8 @@ def test_the_example_list_says_what_was_cut_and_takes_names_as_text(page: Page) 
     """Guards against truncated examples that are not marked as such, and names interpreted as HTML."""
     page.show(**CROSS, sample=1)
     examples = page.texts(f"#{page.labelled('example')} option")
-    assert examples[0] == "probe 1 (sample 0) · Emi prefers apples."
-    assert examples[1] == "<b>bold</b> (sample 1) · Emi prefers apples. · first 4 of 300 tokens"
+    assert examples[0] == "probe 1 · Emi prefers apples. (sample 0)"
+    assert examples[1] == "<b>bold</b> · Emi prefers apples. (sample 1) · first 4 of 300 tokens"
     assert "first 4 of 300 tokens" in page.text(".frame-detail")
 
 

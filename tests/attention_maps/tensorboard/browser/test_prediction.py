@@ -25,6 +25,10 @@ def test_the_bars_of_a_next_token_add_up_to_its_logit(views: Page) -> None:
     views.choose("order", "largest first")
     assert views.texts(NUMBERS) == ["+2.50", "+1.00", "−0.50", "+0.25"]
     views.choose("order", "as in the model")
+    views.click("button[value=heads]")
+    assert views.texts(NUMBERS) == ["+2.50", "−0.50"], "an MLP may dwarf the heads"
+    assert views.text(".parts-sum").startswith("Sum of the heads +2.00. Sum of all parts +3.25; logit")
+    views.click(".controls-of-view button[value=all]")
 
 
 def test_one_token_is_explained_against_another(views: Page) -> None:
@@ -35,7 +39,7 @@ def test_one_token_is_explained_against_another(views: Page) -> None:
     views.choose("against", "pen 50.0 %")
     wait_for(views, ".parts-sum", "difference")
     assert views.text(".prediction-view h3") == "What predicts “.” after “pen” rather than “pen”"
-    assert views.texts(NUMBERS) == ["+0.00", "+2.00", "+0.00", "−0.75"]
+    assert views.texts(NUMBERS) == ["0.00", "+2.00", "0.00", "−0.75"]
     assert views.text(".parts-sum") == "Sum of the bars +1.25; difference of the logits: +1.25."
     views.choose("token", "pen 50.0 %")
     wait_for(views, ".parts-sum", "+2.00")

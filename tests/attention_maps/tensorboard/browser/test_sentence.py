@@ -115,6 +115,9 @@ def test_a_pronoun_is_judged_by_its_antecedent(views: Page) -> None:
     views.show(**TEXT, view="sentence", rows="predicts", token="r5")
     assert views.text(".sentence-panel h3") == "She"
     assert views.text(".gold-known") == "gold antecedent: Kate"
+    views.click(".controls button[value=reads]")
+    assert views.text(".sentence-panel h3") == "She", "the same word stays selected"
+    assert "token=r6" in views.hash
 
 
 def test_what_comes_later_is_greyed(views: Page) -> None:

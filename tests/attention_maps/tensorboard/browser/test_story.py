@@ -28,11 +28,12 @@ def test_the_tab_opens_with_the_story_of_the_run(views: Page) -> None:
     assert views.texts(".story-events li") == [
         "In 9 steps the loss of the recorded examples fell from 4.00 to 1.00 nats.",
         "Step 2: layer 0 · head 0 becomes “induction”.",
+        "Step 9: layer 0 · head 0 becomes “previous token”.",
         "Step 9: layer 0 · head 1 becomes “diagonal”.",
         "Most important at the end: layer 0 · head 0. Without it the loss rises by 4.50 nats.",
     ]
     assert views.texts(".story-row .link") == [
-        *("layer 0 · head 0", "induction since step 2"),
+        *("layer 0 · head 0", "induction since step 2", "previous token since step 9"),
         *("layer 0 · head 1", "diagonal since step 9"),
     ]
     assert views.texts(".story-legend li") == ["induction", "previous token", "diagonal"]
@@ -45,6 +46,7 @@ def test_a_sentence_opens_the_map_of_the_step(views: Page) -> None:
     assert views.text("[role=tab][aria-selected=true]") == "Map"
     assert views.text(".step-title") == "step 2"
     assert views.text(".frame-name") == "decoder self-attention · layer 0 · head 0"
+    assert "measure=induction" in views.hash, "the list of heads and the curves show what the sentence names"
 
 
 def test_a_band_tells_the_label_at_each_step_and_leads_there(views: Page) -> None:
@@ -86,4 +88,5 @@ def test_the_story_is_saved_as_a_drawing(views: Page, downloads: Path) -> None:
     views.show(**RUN)
     drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
     texts = {one.text for one in drawing.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"decoder layer 0 · head 0", "induction since step 2", "training step"} <= texts
+    labels = {"induction since step 2, previous token since step 9", "diagonal since step 9"}
+    assert labels | {"decoder layer 0 · head 0", "training step"} <= texts

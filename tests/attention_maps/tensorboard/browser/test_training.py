@@ -9,7 +9,7 @@ from attention_maps.files import store
 from attention_maps.record.recording import Score
 from tests.attention_maps.tensorboard.browser.conftest import Open
 from tests.attention_maps.tensorboard.browser.page import Page
-from tests.attention_maps.tensorboard.browser.recordings import translation
+from tests.attention_maps.tensorboard.browser.recordings import recording, sample, translation
 
 CROSS = {"run": "translation", "recording": "step_00000300", "kind": "cross", "layer": 0, "head": 0}
 
@@ -99,6 +99,7 @@ def test_heads_are_sorted_by_a_measure_and_scores_stand_beside_baselines(page: P
     page.click(".scores-body button")
     assert page.text(".frame-name") == "cross-attention · layer 1 · head 2"
     assert "rows=reads" in page.hash, "the row that is scored"
+    assert "measure=alignment_error" in page.hash, "the curves show the score that was clicked"
 
 
 def test_scores_name_the_place_of_a_head(page: Page) -> None:
@@ -108,9 +109,9 @@ def test_scores_name_the_place_of_a_head(page: Page) -> None:
         "cross: mean of all layers, grown 30.0 %",
         "cross: mean of layer 0, argmax 40.0 %",
         "baseline: last subject 75.0 %",
-        "cross: best head, pronoun written (layer 0, head 1) 50.0 %",
+        "cross: best head, predicts the pronoun (layer 0, head 1) 50.0 %",
         "baseline: chance 25.0 %",
-        "cross: best head, pronoun read (layer 0, head 0) 60.0 %",
+        "cross: best head, reads the pronoun (layer 0, head 0) 60.0 %",
     ]
     assert "preceding nouns; baselines use no model." in page.text(".scores")
     assert page.texts(".scores caption") == [
@@ -146,3 +147,28 @@ def test_heads_with_uniform_attention_are_labelled_uniform(open_folder: Open, tm
     lines = page.hover(".tile[data-layer='0'][data-head='0']", 10, 10)
     assert any(line.startswith("label: uniform – unif: attends to all tokens alike") for line in lines)
     assert [text for text in page.texts(".tile .tag") if text] == ["unif", "align"]
+
+
+def test_long_runs_and_long_probes_keep_what_matters(open_folder: Open, tmp_path: Path) -> None:
+    """Guards against a step that the story names but the Steps view leaves out, and two probes that look the same
+    because they begin alike."""
+    begin = ["</s>", *["▁Kate", "▁hid", "▁her", "▁pen", "."] * 3, "▁Who", "▁smiled", "?"]
+    probes = [[*begin, "▁Kate", "."], [*begin, "▁Emi", "."]]
+    born = 13
+    for step in range(30):
+        samples = (
+            sample(probe, None, step, layers=1, heads=2, name=f"probe {1 + n}") for n, probe in enumerate(probes)
+        )
+        labels = {"decoder": [["", "induction" if step >= born else ""]]}
+        store.save(replace(recording(step, *samples), labels=labels), tmp_path / "run")
+    page = open_folder(tmp_path)
+    page.load(run="run", view="story")
+    page.wait("return document.querySelectorAll('.story-row').length === 3")
+    page.show(run="run", view="steps", kind="decoder", layer=0, head=1, recording="step_00000000")
+    tiles = page.texts(".step-tile")
+    assert f"step {born}" in tiles
+    assert len(tiles) == 24
+    assert page.texts(f"#{page.labelled('example')} option") == [
+        "probe 1 · Kate hid … her pen. Who smiled? Kate. (sample 0)",
+        "probe 2 · Kate hid … her pen. Who smiled? Emi. (sample 1)",
+    ]

@@ -1,15 +1,14 @@
 /** The answer to a question: what the model writes, its loss, and the next-token probabilities with and without the removed heads. */
 
-import {languageOf, percent, readable} from '../../core/format.js';
+import {languageOf, percent, readable, signed} from '../../core/format.js';
 import {recordingTitle} from '../../core/recordings.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
 import {css} from '../../draw/colours.js';
 import {tokenButton} from '../tokens.js';
-import {headName} from './question.js';
+import {headName, headsOf} from './question.js';
 
 const PREDICTED = 'the text as it is predicted; click a word for what else might stand there';
-const SHADE = 'change of its loss, blue where it is harder to predict, orange where it is easier';
 const LARGEST = 2; // nats: the change of a loss that gets the strongest colour
 
 export class Answer {
@@ -24,6 +23,7 @@ export class Answer {
     this.change = element('p', {class: 'ask-change'});
     this.caption = element('div', {class: 'caption'});
     this.wanted = null; // the position to show first in the next answer
+    this.toReveal = false; // the next answer was just asked for
     const head = [this.about, this.written, this.loss, this.compare];
     const attributes = {class: 'ask-answer', 'aria-label': 'answer', hidden: true};
     this.element = element('section', attributes, ...head, this.caption, this.tokens, this.change, this.table);
@@ -48,6 +48,8 @@ export class Answer {
       }
       [this.key, this.answer] = [key, answer];
       this.show();
+      if (this.toReveal) this.reveal();
+      this.toReveal = false;
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       if (turn === this.turn) this.element.hidden = true;
@@ -60,7 +62,7 @@ export class Answer {
     const without = whole ? changeOf(answer.asked) : 'the whole model';
     this.element.hidden = false;
     this.about.textContent = `${recordingTitle(answer.recording)}: model of step ${answer.step.toLocaleString('en')}, ${without}`;
-    this.caption.textContent = whole ? `${PREDICTED}; shade: ${SHADE}` : PREDICTED;
+    this.caption.replaceChildren(PREDICTED, ...(whole ? this.legend() : []));
     this.written.replaceChildren(...writtenLines(answer, without));
     const total = sum(losses);
     const mean = losses.length ? ` (${(total / losses.length).toFixed(2)} per token)` : '';
@@ -69,6 +71,20 @@ export class Answer {
     this.showCompare();
     this.showTokens();
     this.showTable();
+  }
+
+  /** The colours of the words. */
+  legend() {
+    const palette = this.context.colours();
+    const colours = [-1, -0.5, 0, 0.5, 1].map((share) => css(palette.difference(share)));
+    const scale = element('span', {class: 'ask-scale', style: `background: linear-gradient(to right, ${colours.join(', ')})`});
+    return [element('span', {class: 'ask-legend'}, `easier, −${LARGEST} nats `, scale, ` +${LARGEST} nats, harder to predict`)];
+  }
+
+  /** Scroll to the answer that was asked for, which may be below the form. */
+  reveal() {
+    this.element.scrollIntoView({block: 'nearest'});
+    if (this.element.getBoundingClientRect().bottom > window.innerHeight) this.element.scrollIntoView({block: 'start'});
   }
 
   showCompare() {
@@ -127,13 +143,14 @@ export class Answer {
       return element(
         'tr',
         {class: actual ? 'actual' : false},
-        element('th', {scope: 'row', lang: languageOf(text), title: actual ? 'the actual next token' : false}, `${text}${actual ? ' ✓' : ''}`),
+        element('th', {scope: 'row', lang: languageOf(text), title: actual && 'the actual next token'}, `${text}${actual ? ' ✓' : ''}`),
         cell(percent(probability), 'number'),
         whole && cell(percent(before), 'number'),
         whole && cell(signed(100 * change, 1), `number ${change < 0 ? 'less' : 'more'}`),
       );
     });
-    const heads = ['next token', whole ? (this.answer.asked?.patch ? 'patched' : 'without the heads') : 'probability', ...(whole ? ['whole model', 'points'] : [])];
+    const changed = this.answer.asked?.patch ? 'patched' : 'without the heads';
+    const heads = ['next token', ...(whole ? [changed, 'whole model', 'points'] : ['probability'])];
     this.table.replaceChildren(
       element('caption', {}, `after “${readable(tokens[position])}”`),
       element('tr', {}, heads.map((text) => element('th', {scope: 'col'}, text))),
@@ -144,8 +161,7 @@ export class Answer {
 
 /** "without layer 0 · head 1", or "with layer 0 · head 1 from “Rosa is kind”". */
 function changeOf(asked, other = `“${asked?.patch?.text}”`) {
-  const heads = (asked?.patch?.heads ?? asked?.removed ?? []).map(([kind, layer, head]) => headName({kind, layer, head: head ?? '*'}));
-  const names = heads.join(', ') || 'some heads';
+  const names = headsOf({asked}).map(headName).join(', ') || 'some heads';
   return asked?.patch ? `with ${names} from ${other}` : `without ${names}`;
 }
 
@@ -157,9 +173,13 @@ function largestChange(rows) {
   return `“${readable(piece)}” ${probability > before ? 'rises' : 'falls'} from ${percent(before)} to ${percent(probability)}`;
 }
 
-/** The word whose loss changes most without the heads. Of the whole model, what follows the text that was typed; of a translation, its start. */
-function firstPosition({task, typed, losses, whole}) {
-  if (!whole) return task === 'gpt' ? typed - 1 : 0;
+/**
+ * The word whose loss changes most without the heads. Of the whole model, and of a text with outputs of another one, what follows the typed
+ * text; of a translation, its start.
+ */
+function firstPosition({task, typed, losses, whole, asked}) {
+  if (task === 'gpt' && (!whole || asked?.patch)) return typed - 1;
+  if (!whole) return 0;
   const changes = losses.map((loss, position) => Math.abs(loss - whole.losses[position]));
   return Math.max(changes.indexOf(Math.max(...changes)), 0);
 }
@@ -175,9 +195,4 @@ function writtenLines({task, written, whole, notes}, without) {
 
 function sum(numbers) {
   return numbers.reduce((total, number) => total + number, 0);
-}
-
-function signed(number, digits) {
-  const size = Math.abs(number).toFixed(digits);
-  return Number(size) ? `${number < 0 ? '−' : '+'}${size}` : size;
 }

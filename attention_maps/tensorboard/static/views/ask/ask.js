@@ -8,7 +8,7 @@ import {KeptWeights} from '../kept_weights.js';
 import {positionOf} from '../prediction/contributions.js';
 import {selection} from '../tokens.js';
 import {Answer} from './answer.js';
-import {headName, headsIn, isReversed, listed, questionOf, textsOf, withHead} from './question.js';
+import {headName, headsIn, headsOf, isReversed, listed, questionOf, textsOf, withHead} from './question.js';
 
 export const view = {
   name: 'ask',
@@ -19,8 +19,10 @@ export const view = {
 };
 
 const LACKING = 'This run has no checkpoint, so its model cannot be asked.';
+const STALE = 'The heads chosen above are not those of this answer: press Ask.';
 const REVERSE = 'From the target language of the training data to the source language';
-const HOW = 'What replaces the output of these heads: zero, its mean over the recorded examples of the run, or their output in another text (patching)';
+const HOW =
+  'What replaces the output of these heads: zero, its mean over the recorded examples of the run, or their output in another text (patching)';
 
 class Ask {
   constructor(context) {
@@ -56,8 +58,9 @@ class Ask {
       element('div', {}, this.other),
     );
     this.answer = new Answer(context);
+    this.stale = element('p', {class: 'ask-stale', hidden: true}, STALE);
     this.closed = element('p', {hidden: true}, 'Questions need a running TensorBoard: this page is a file without a model.');
-    this.element = element('div', {class: 'ask-view'}, this.closed, this.form, this.status, this.answer.element);
+    this.element = element('div', {class: 'ask-view'}, this.closed, this.form, this.status, this.stale, this.answer.element);
   }
 
   draw(frame) {
@@ -76,7 +79,7 @@ class Ask {
       this.context.askAtOnce = false;
       this.ask();
     }
-    return Promise.all([this.showWeights(), this.answer.draw()]);
+    return Promise.all([this.showWeights(), this.answer.draw().then(() => this.showStale())]);
   }
 
   /** The text of the example shown, unless another one is being typed. */
@@ -119,6 +122,13 @@ class Ask {
         ),
       ),
     );
+  }
+
+  /** Say so if the answer shown is one without other heads than those that are chosen now. */
+  showStale() {
+    const {element: shown, answer} = this.answer;
+    const chosen = headsIn(this.context.state.now.removed);
+    this.stale.hidden = shown.hidden || this.asking || listed(headsOf(answer)) === listed(chosen);
   }
 
   add(head) {
@@ -177,7 +187,9 @@ class Ask {
       this.answer.wanted = wanted;
       this.typed = false;
       this.own = recording;
-      if (state.now.run === now.run) state.set({recording, sample: 0, token: '', against: '', follow: false});
+      if (state.now.run !== now.run) return;
+      this.answer.toReveal = true;
+      state.set({recording, sample: 0, token: wanted === null ? '' : now.token, against: '', follow: false});
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       this.status.textContent = error.message;

@@ -26,6 +26,11 @@ export function listed(heads) {
   return heads.map(({kind, layer, head}) => `${kind}.${layer}.${head}`).join(',');
 }
 
+/** The heads without which an answer was given, or which took their output from another text. */
+export function headsOf({asked}) {
+  return (asked?.patch?.heads ?? asked?.removed ?? []).map(([kind, layer, head]) => ({kind, layer, head: head ?? '*'}));
+}
+
 /** A list of heads with one more; a whole layer replaces its single heads. */
 export function withHead(removed, {kind, layer, head}) {
   const same = (one) => one.kind === kind && one.layer === layer;
@@ -53,7 +58,8 @@ export function isReversed({source}) {
 export function questionOf({run, removed, how}, checkpoint, sample, {text, target, reverse, count, other}) {
   const heads = headsIn(removed).map(({kind, layer, head}) => [kind, layer, head === '*' ? null : head]);
   const patch = how === 'other' && heads.length ? {text: other, heads} : null;
-  const texts = sample.source ? {source: text, ...(target.trim() && {target}), ...(reverse && {reverse})} : {text, continue: patch ? 0 : count};
+  const pair = {source: text, ...(target.trim() && {target}), ...(reverse && {reverse})};
+  const texts = sample.source ? pair : {text, continue: patch ? 0 : count};
   if (patch) return {run, checkpoint, ...texts, patch};
   return {run, checkpoint, ...texts, removed: heads, how: how === 'other' ? 'zero' : how};
 }

@@ -1,6 +1,6 @@
 /** The circuits view: what the weights of a head say about pairs of tokens, without any text. */
 
-import {languageOf, readable} from '../../core/format.js';
+import {languageOf, readable, signed} from '../../core/format.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
 import {headName} from '../ask/question.js';
@@ -139,7 +139,8 @@ function pairList(caption, pairs) {
   const token = (piece) => {
     const text = readable(piece);
     const value = piece.replaceAll('▁', ' ').trim();
-    return element('button', {type: 'button', class: 'token', value, disabled: !value, title: `only pairs with this token, “${piece}”`, lang: languageOf(text)}, text);
+    const title = `only pairs with this token, “${piece}”`;
+    return element('button', {type: 'button', class: 'token', value, disabled: !value, title, lang: languageOf(text)}, text);
   };
   const row = ([first, second, value]) =>
     element('tr', {}, element('td', {}, token(first)), element('td', {}, '→ ', token(second)), element('td', {}, signed(value)));
@@ -150,8 +151,4 @@ function copyingText(copying, own) {
   const what = copying > 0.5 ? 'copies what it attends to' : copying < -0.5 ? 'suppresses what it attends to' : 'does not simply copy';
   const raised = `For ${(100 * own).toFixed(0)} % of the tokens, their own logit is raised most.`;
   return `Copying score ${signed(copying)}: the head ${what} (sum of the eigenvalues of OV over the sum of their sizes). ${raised}`;
-}
-
-function signed(value) {
-  return `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(2)}`;
 }

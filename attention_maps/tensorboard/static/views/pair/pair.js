@@ -1,8 +1,8 @@
 /** The pair view: which heads attend from one word to another, and since which step. */
 
-import {languageOf, readable} from '../../core/format.js';
-import {layerNumber} from '../../core/frame.js';
-import {labelAt} from '../../core/measures.js';
+import {languageOf, percent, readable} from '../../core/format.js';
+import {layerNumber, sameWord} from '../../core/frame.js';
+import {namesAt} from '../../core/measures.js';
 import {loadPair} from '../../core/pairs.js';
 import {recordingTitle, stepName, stepOf} from '../../core/recordings.js';
 import {Unavailable} from '../../core/source.js';
@@ -13,7 +13,7 @@ import {CanvasPen, SvgPen} from '../../draw/pen.js';
 import {goldLinks} from '../alignment/links.js';
 import {antecedentLinks} from '../sentence/gold.js';
 import {focusOn, pieceOf, selectable, selection, tokenButton} from '../tokens.js';
-import {ranked} from './ranking.js';
+import {rankedByWord} from './ranking.js';
 
 export const view = {
   name: 'pair',
@@ -25,6 +25,7 @@ export const view = {
 
 const LINE = {width: 220, height: 26}; // CSS pixels of a line over the steps
 const MOST = 48; // heads listed
+const TITLES = ['head', 'label', 'row', 'weight', '', 'over the training', 'since step'];
 
 class Pair {
   constructor(context) {
@@ -33,10 +34,12 @@ class Pair {
     this.from = element('div', {class: 'passages'});
     this.to = element('div', {class: 'passages'});
     this.heading = element('h3', {role: 'status'});
+    this.titles = element('div', {class: 'pair-titles', 'aria-hidden': 'true'});
     this.list = element('ol', {class: 'pair-heads', 'aria-label': 'heads, the largest weight first'});
-    this.other = element('p', {class: 'pair-other'});
+    this.choice = element('p', {class: 'pair-choice'});
     this.note = element('p', {class: 'view-note'});
-    this.element = element('div', {class: 'pair-view'}, this.from, this.to, this.heading, this.other, this.list, this.note);
+    const texts = element('div', {class: 'pair-texts'}, this.from, this.to);
+    this.element = element('div', {class: 'pair-view'}, texts, this.heading, this.choice, this.titles, this.list, this.note);
     selectable(
       this.from,
       () => '',
@@ -60,19 +63,22 @@ class Pair {
     const asked = JSON.stringify([run, recording, sample, frame.kind, values, query, key, this.context.recordings.numbers(run)]);
     if (asked === this.asked) return this.show();
     const turn = (this.turn = {});
+    this.element.setAttribute('aria-busy', 'true');
     const load = (rows) => (rows ? loadPair(this.context.source, {...fitted, kind: frame.kind}, rows, key) : null);
     return Promise.all([load(query), load(otherRow(frame, this.row))]).then(
       ([found, beside]) => {
         if (turn !== this.turn) return;
-        Object.assign(this, {asked, found, beside});
+        const [reads, predicts] = frame.rowsNamed === 'reads' ? [found, beside] : [beside, found];
+        Object.assign(this, {asked, found, answers: {predicts, reads}});
         this.show();
       },
       (error) => {
         if (!(error instanceof Unavailable)) throw error;
         if (turn !== this.turn) return;
         this.asked = '';
+        this.element.setAttribute('aria-busy', 'false');
         this.list.replaceChildren();
-        this.heading.textContent = this.other.textContent = '';
+        this.heading.textContent = this.choice.textContent = '';
         this.note.textContent = error.message;
       },
     );
@@ -90,15 +96,15 @@ class Pair {
     const first = gold[0]?.row ?? Math.floor(indexOfLargest(frame.weights, frame.rows.length > 1 ? width : 0) / width);
     const row = at?.side === 'row' ? at.index : first;
     const column = of?.side === 'column' ? of.index : at?.side === 'column' ? at.index : (linked(row) ?? largest(row));
-    return {row, column};
+    const why = gold.some((link) => link.row === row && link.column === column) ? 'with a gold label' : 'with the largest weight';
+    return {row, column, unchosen: at ? '' : why};
   }
 
   buildTexts() {
     const {frame, row, column} = this;
-    const first = frame.rowsNamed === 'predicts' ? 'the word that is predicted, in whose row …' : 'the word whose row …';
     const texts = [
-      [this.from, first, frame.rows, frame.tokens.rows, 'r', row],
-      [this.to, '… attends to this word', frame.columns, frame.tokens.columns, 'c', column],
+      [this.from, 'from this word …', frame.rows, frame.tokens.rows, 'r', row],
+      [this.to, '… to this word', frame.columns, frame.tokens.columns, 'c', column],
     ];
     for (const [container, name, labels, tokens, side, chosen] of texts) {
       const held = container.contains(document.activeElement);
@@ -118,59 +124,50 @@ class Pair {
   }
 
   show() {
-    const {frame, found, row, column} = this;
-    const {recording, kind, layer, head} = this.context.fitted();
-    const at = found.steps.indexOf(stepOf(recording));
-    this.heads = ranked(found);
+    const {frame, found, row, column, unchosen} = this;
+    this.element.setAttribute('aria-busy', 'false');
+    this.heads = rankedByWord(this.answers);
     const [from, to] = [frame.rows[row].text, frame.columns[column].text];
     const best = this.heads[0];
     const most = `most by ${this.nameOf(best)}, ${percent(best.weight)}`;
-    this.heading.textContent = `From “${from}” to “${to}” at ${recordingTitle(recording)}: ${most}`;
+    const both = 'Both rows of the first word count: the one that predicts it and the one that reads it. ';
+    const choice = unchosen ? `No word is selected: this is the first pair ${unchosen}. Click other words. ` : '';
+    this.choice.textContent = `${choice}${this.answers.predicts && this.answers.reads ? both : ''}`;
+    this.heading.textContent = `From “${from}” to “${to}” at ${recordingTitle(this.context.fitted().recording)}: ${most}`;
     this.heading.lang = languageOf(readable(from)) === 'ja' || languageOf(readable(to)) === 'ja' ? 'ja' : 'en';
-    this.showOther();
-    const palette = this.context.colours();
-    const strongest = Math.max(...this.heads.map(({weight}) => weight), 1e-6);
-    const inks = inksOf(this.element);
-    const items = this.heads.slice(0, MOST).map((one) => {
-      const selected = kind === frame.kind && one.layer === layer && one.head === head;
-      const name = this.nameOf(one);
-      const attributes = {type: 'button', class: 'part-name', title: 'open the map of this head', 'aria-pressed': String(selected)};
-      const button = element('button', attributes, name);
-      const width = `${((100 * one.weight) / strongest).toFixed(1)}%`;
-      const bar = element('span', {class: 'bar', style: `left: 0; width: ${width}; background: ${css(palette.weight(0.65))}`});
-      const canvas = element('canvas', {role: 'img', 'aria-label': `weight over ${found.steps.length} steps`, title: 'go to this step'});
-      const since = one.since < 0 ? '' : `since step ${found.steps[one.since].toLocaleString('en')}`;
-      const item = element(
-        'li',
-        {'data-layer': one.layer, 'data-head': one.head},
-        button,
-        element('span', {class: 'pair-label'}, labelAt(frame.meta, frame.kind, one.layer, one.head)),
-        element('span', {class: 'bar-room'}, bar),
-        element('span', {class: 'bar-number'}, percent(one.weight)),
-        canvas,
-        element('span', {class: 'pair-since'}, since),
-      );
-      this.line(new CanvasPen(sharpContext(canvas, LINE.width, LINE.height)), one.course, at, inks);
-      return item;
-    });
-    this.list.replaceChildren(...items);
+    const looks = {
+      strongest: Math.max(...this.heads.map(({weight}) => weight), 1e-6),
+      colour: css(this.context.colours().weight(0.65)),
+      inks: inksOf(this.element),
+      at: found.steps.indexOf(stepOf(this.context.fitted().recording)),
+    };
+    this.titles.replaceChildren(...TITLES.map((text) => element('span', {}, text)));
+    this.list.replaceChildren(...this.heads.slice(0, MOST).map((one) => this.item(one, looks)));
     const more = this.heads.length > MOST ? ` ${this.heads.length - MOST} more heads attend less.` : '';
     const weighted = frame.weighted ? ' Weights are multiplied by value norms.' : '';
-    this.note.textContent = `“since”: from then on the weight has been at least half of the last one.${more}${weighted}`;
+    this.note.textContent = `“Since”: from this step to the last one, the weight is at least half of the last one.${more}${weighted}`;
   }
 
-  /** The best head in the other row of the word, since a word has two: one that predicts it, and one that reads it. */
-  showOther() {
-    const {frame, beside, row} = this;
-    this.other.replaceChildren();
-    const [best] = beside ? ranked(beside) : [];
-    if (!best || best.weight < 0.001) return; // a later word, which the other row does not see
-    const reads = frame.rowsNamed === 'reads';
-    const rows = reads ? 'predicts' : 'reads';
-    const onclick = () => this.context.state.set({rows, token: `r${row + (reads ? -1 : 1)}`, partner: `c${this.column}`});
-    const text = `the row that ${rows} it`;
-    const most = `, most by ${this.nameOf(best)}, ${percent(best.weight)}.`;
-    this.other.append(`This is the row that ${frame.rowsNamed} “${frame.rows[row].text}”. In `, element('button', {type: 'button', class: 'link', onclick}, text), most);
+  /** The entry of a head: its name and label, its weight as a bar and a number, and the course of the weight. */
+  item({layer, head, rows, weight, course, since}, {strongest, colour, inks, at}) {
+    const {frame, found} = this;
+    const fitted = this.context.fitted();
+    const selected = fitted.kind === frame.kind && layer === fitted.layer && head === fitted.head;
+    const name = {type: 'button', class: 'part-name', title: 'open the map of this head', 'aria-pressed': String(selected)};
+    const bar = {class: 'bar', style: `left: 0; width: ${((100 * weight) / strongest).toFixed(1)}%; background: ${colour}`};
+    const canvas = element('canvas', {role: 'img', 'aria-label': `weight over ${found.steps.length} steps`, title: 'go to this step'});
+    this.line(new CanvasPen(sharpContext(canvas, LINE.width, LINE.height)), course, at, inks);
+    return element(
+      'li',
+      {'data-layer': layer, 'data-head': head, 'data-rows': rows},
+      element('button', name, this.nameOf({layer, head})),
+      element('span', {class: 'pair-label'}, namesAt(frame.meta, frame.kind, layer, head).join(', ')),
+      element('span', {class: 'pair-label'}, frame.kind === 'encoder' ? '' : `${rows} it`),
+      element('span', {class: 'bar-room'}, element('span', bar)),
+      element('span', {class: 'bar-number'}, percent(weight)),
+      canvas,
+      element('span', {class: 'pair-since'}, since < 0 ? '' : found.steps[since].toLocaleString('en')),
+    );
   }
 
   /** The weight over the recorded steps, evenly spaced, with a mark at the shown one. */
@@ -191,9 +188,10 @@ class Pair {
   go(event) {
     const item = event.target.closest('li');
     if (!item) return;
-    const {layer, head} = item.dataset;
+    const {layer, head, rows} = item.dataset;
     const place = {kind: this.frame.kind, layer: Number(layer), head: Number(head), token: `r${this.row}`, partner: `c${this.column}`};
-    if (event.target.closest('button')) this.context.state.set({...place, view: 'map'});
+    const token = rows === this.frame.rowsNamed ? place.token : sameWord(place.token, rows);
+    if (event.target.closest('button')) this.context.state.set({...place, view: 'map', ...(this.frame.kind !== 'encoder' && {rows, token})});
     else if (event.target.tagName === 'CANVAS' && this.found.steps.length) {
       const share = (event.offsetX - 3) / (LINE.width - 6);
       const at = Math.round(Math.min(Math.max(share, 0), 1) * (this.found.steps.length - 1));
@@ -230,8 +228,4 @@ function indexOfLargest(weights, start = 0) {
   let best = start;
   for (let i = start; i < weights.length; i++) if (weights[i] > weights[best]) best = i;
   return best;
-}
-
-function percent(weight) {
-  return `${(100 * weight).toFixed(1)} %`;
 }

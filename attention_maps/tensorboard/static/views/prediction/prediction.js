@@ -1,9 +1,9 @@
 /** The prediction view: which parts of the model make it predict a token, and what each layer would predict. */
 
-import {languageOf, percent, readable} from '../../core/format.js';
+import {languageOf, percent, readable, signed} from '../../core/format.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
-import {choice, menu} from '../../dom/fields.js';
+import {choice, menu, segments} from '../../dom/fields.js';
 import {css, inksOf} from '../../draw/colours.js';
 import {hex, SvgPen} from '../../draw/pen.js';
 import {focusOn, reveal, selectable, selection, tokenButton} from '../tokens.js';
@@ -35,7 +35,9 @@ class Prediction {
     this.token = menu('token', (candidate) => state.set({candidate: Number(candidate)}), 'The token whose logit is explained');
     this.versus = menu('against', (versus) => state.set({versus: Number(versus)}), 'Why the token rather than another one');
     this.sort = choice('order', {order: 'as in the model', strength: 'largest first'}, (sort) => state.set({sort}));
-    this.controls = element('div', {class: 'view-controls'}, this.token.element, this.versus.element, this.sort.element);
+    this.parts = segments('bars of', {all: 'all parts', heads: 'heads only'}, (parts) => state.set({parts}), 'MLPs may dwarf the heads');
+    const fields = [this.token, this.versus, this.sort, this.parts].map((field) => field.element);
+    this.controls = element('div', {class: 'view-controls'}, fields);
     selectable(
       this.text,
       () => state.now.token,
@@ -113,7 +115,7 @@ class Prediction {
   }
 
   showFields() {
-    const {candidate, versus, sort} = this.context.state.now;
+    const {candidate, versus, sort, parts} = this.context.state.now;
     this.candidate = candidate in this.candidates ? candidate : 0;
     this.against = versus in this.candidates && this.id(versus) !== this.id(this.candidate) ? versus : -1;
     const options = this.candidates.map(({piece, probability, actual}, value) => ({
@@ -125,6 +127,7 @@ class Prediction {
     const others = once.filter(({value}) => this.id(value) !== this.id(this.candidate));
     this.versus.show([{value: -1, text: 'the mean of all tokens'}, ...others], this.against);
     this.sort.show(sort);
+    this.parts.show(parts);
   }
 
   id(candidate) {
@@ -133,10 +136,12 @@ class Prediction {
 
   show(recorded) {
     const found = contributions(recorded, this.position, this.candidate, this.against);
-    const most = Math.max(...found.bars.map(({value}) => Math.abs(value))) || 1;
+    const {sort, parts} = this.context.state.now;
+    const shown = parts === 'heads' ? found.bars.filter(({part}) => isHead(part)) : found.bars;
+    const most = Math.max(...shown.map(({value}) => Math.abs(value))) || 1;
     const palette = this.context.colours();
     const {kind, layer, head} = this.context.fitted();
-    this.explained = {...found, most, ordered: inOrder(found.bars, this.context.state.now.sort)};
+    this.explained = {...found, most, ordered: inOrder(shown, sort)};
     this.heading.textContent = this.title();
     const button = {type: 'button', class: 'part-name', title: 'select this head'};
     this.bars.replaceChildren(
@@ -153,7 +158,9 @@ class Prediction {
       }),
     );
     const against = this.against < 0 ? 'logit, relative to the mean of all tokens' : 'difference of the logits';
-    this.sum.textContent = `Sum of the bars ${signed(found.sum)}; ${against}: ${signed(found.logit)}.`;
+    const heads = shown === found.bars ? '' : `Sum of the heads ${signed(shown.reduce((sum, {value}) => sum + value, 0))}. `;
+    const all = heads ? 'Sum of all parts' : 'Sum of the bars';
+    this.sum.textContent = `${heads}${all} ${signed(found.sum)}; ${against}: ${signed(found.logit)}.`;
     this.note.textContent = `${MEANING}${this.frame.difference ? ' Of this recording alone, without subtraction.' : ''}`;
   }
 
@@ -210,8 +217,4 @@ class Prediction {
     pen.text(0, bottom + 8, this.sum.textContent, {size: 12, fill: muted});
     return pen.svg(left + 2 * half + 70, bottom + 20, {title: `prediction · ${frame.name}`, paper, margin: 12});
   }
-}
-
-function signed(value) {
-  return `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(2)}`;
 }

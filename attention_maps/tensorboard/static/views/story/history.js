@@ -1,6 +1,8 @@
 /** What happened to each head during a training, from the measures of all recorded steps. Pure functions. */
 
-/** Label -> {measure, unit}: what is behind a label, and the value of the measure that counts as full strength. */
+import {namesIn} from '../../core/measures.js';
+
+/** Name in a label -> {measure, full}: what is behind it, and the value of the measure that counts as full strength. */
 const BEHIND = {
   coreference: {measure: 'antecedent', full: 100},
   alignment: {measure: 'alignment_error', full: 0, none: 100},
@@ -14,10 +16,15 @@ const BEHIND = {
 
 export const LABELS = Object.keys(BEHIND);
 
+/** The measure behind a name in a label, '' if there is none. */
+export function measureBehind(name) {
+  return BEHIND[name]?.measure ?? '';
+}
+
 /**
- * The history of every head: [{kind, layer, head, labels: [per step], strengths: [per step, 0 to 1 or NaN], label: the last one, birth:
- * index of the step since which the head has had its last label, or -1, importance: the last known one, or NaN}]. `curves` as from the
- * plugin; kinds in the order in which the model computes them.
+ * The history of every head: [{kind, layer, head, labels: [per step: [{name, strength: 0 to 1 or NaN}]], roles: [{name, strength, birth}]
+ * of the last step, importance: the last known one, or NaN}]. `birth`: index of the step since which the label has had this name, or -1.
+ * `curves` as from the plugin; kinds in the order in which the model computes them.
  */
 export function histories({steps, labels = {}, measures}) {
   const found = [];
@@ -26,15 +33,16 @@ export function histories({steps, labels = {}, measures}) {
     const shape = recorded.findLast(Boolean) ?? [];
     shape.forEach((row, layer) =>
       row.forEach((_, head) => {
-        const named = steps.map((_, i) => recorded[i]?.[layer]?.[head] ?? '');
+        const labels = steps.map((_, i) => {
+          const value = (measure) => measures[measure]?.[kind]?.[i]?.[layer]?.[head];
+          return namesIn(recorded[i]?.[layer]?.[head]).map((name) => ({name, strength: strengthOf(name, value)}));
+        });
         found.push({
           kind,
           layer,
           head,
-          labels: named,
-          strengths: named.map((label, i) => strengthOf(label, (name) => measures[name]?.[kind]?.[i]?.[layer]?.[head])),
-          label: named.at(-1) ?? '',
-          birth: birthOf(named),
+          labels,
+          roles: (labels.at(-1) ?? []).map((role) => ({...role, birth: birthOf(role.name, labels)})),
           importance: lastKnown((measures.importance?.[kind] ?? []).map((matrix) => matrix?.[layer]?.[head])),
         });
       }),
@@ -43,31 +51,41 @@ export function histories({steps, labels = {}, measures}) {
   return found;
 }
 
-/** Of the measure behind a label, as a fraction of the most that is possible; NaN where it was not measured. */
-function strengthOf(label, value) {
-  const behind = BEHIND[label];
+/** Of the measure behind a name, as a fraction of the most that is possible; NaN where it was not measured. */
+function strengthOf(name, value) {
+  const behind = BEHIND[name];
   const number = behind ? value(behind.measure) : undefined;
   if (!Number.isFinite(number)) return NaN;
   const {full, none = 0} = behind;
   return Math.min(Math.max((number - none) / (full - none), 0), 1);
 }
 
-/** The first index from which all labels are the last one; -1 if the last one is '' or "broad", with which every head begins. */
-function birthOf(labels) {
-  const last = labels.at(-1);
-  if (!last || last === 'broad') return -1;
-  let first = labels.length - 1;
-  while (first > 0 && labels[first - 1] === last) first--;
-  return first;
+/** The first index from which all labels have a name; -1 for "broad", with which every head begins. */
+function birthOf(name, labels) {
+  if (name === 'broad') return -1;
+  return 1 + labels.findLastIndex((roles) => !roles.some((role) => role.name === name));
 }
 
 function lastKnown(values) {
   return values.findLast(Number.isFinite) ?? NaN;
 }
 
-/** The heads that begin to do something, earliest first; those that were so from the first step on are not among them. */
+/**
+ * What heads begin to do, earliest first: [{head, name, birth, others}], of each name the head that does it most at the end, and the number
+ * of others. What a head did from the first step on is not among it.
+ */
 export function births(heads) {
-  return heads.filter(({birth}) => birth > 0).sort((a, b) => a.birth - b.birth);
+  const best = new Map(); // name -> {head, name, strength, birth, others}
+  for (const head of heads) {
+    for (const role of head.roles) {
+      if (role.birth < 1) continue;
+      const other = best.get(role.name);
+      const others = other ? other.others + 1 : 0;
+      const stronger = !other || (role.strength || 0) > (other.strength || 0);
+      best.set(role.name, {...(stronger ? {...role, head} : other), others});
+    }
+  }
+  return [...best.values()].sort((a, b) => a.birth - b.birth);
 }
 
 /** The head without which the loss rises most, or null if that was not measured or no head matters. */

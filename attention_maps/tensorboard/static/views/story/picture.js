@@ -10,11 +10,6 @@ export function nameOf({kind, layer, number = layer, head}, named = false) {
   return `${named ? SHORT[kind] : ''}layer ${number} · head ${head}`;
 }
 
-/** A stored label as shown to users. */
-export function shown(label) {
-  return label === 'broad' ? 'uniform' : label;
-}
-
 /** {x(step), indexAt(x), edges, left, width, ticks}: logarithmic, with room for step 0, or even. */
 export function stepScale(steps, spacing, {left, width}) {
   const last = steps.at(-1) || 1;
@@ -55,16 +50,29 @@ export function drawLoss(pen, {steps, loss = []}, scale, inks, height) {
   for (const [x, y] of points) pen.circle(x, y, 2, {fill: inks.accent});
 }
 
-/** The band of a head at (left, top): a rectangle from each recorded step to the next, and a mark at its birth. */
-export function drawBand(pen, {labels, strengths, birth}, {scale, left, top, height, palette, inks}) {
+/**
+ * The band of a head at (left, top): a rectangle from each recorded step to the next, divided if the head does two things, and a mark at the
+ * birth of each that it does at the end.
+ */
+export function drawBand(pen, {labels, roles}, {scale, left, top, height, palette, inks}) {
   pen.rect(left + scale.edges[0], top, scale.edges.at(-1) - scale.edges[0], height, {fill: inks.paper});
-  labels.forEach((label, i) => {
+  labels.forEach((names, i) => {
     const [from, to] = [scale.edges[i], scale.edges[i + 1]];
     if (to <= from) return;
-    const strength = Number.isFinite(strengths[i]) ? strengths[i] : 0.7;
-    const alpha = label === 'broad' ? 0.8 : 0.25 + 0.75 * strength;
-    const style = label ? {fill: palette.label(label), alpha} : {fill: inks.line, alpha: 0.35};
-    pen.rect(left + from, top, to - from, height, style);
+    if (!names.length) pen.rect(left + from, top, to - from, height, {fill: inks.line, alpha: 0.35});
+    const part = height / names.length;
+    names.forEach(({name, strength}, place) => {
+      const alpha = name === 'broad' ? uniformAlpha(palette) : 0.25 + 0.75 * (Number.isFinite(strength) ? strength : 0.7);
+      pen.rect(left + from, top + place * part, to - from, part, {fill: palette.label(name), alpha});
+    });
   });
-  if (birth > 0) pen.rect(left + scale.edges[birth] - 1.5, top, 3, height, {fill: inks.ink});
+  const part = height / roles.length;
+  roles.forEach(({birth}, place) => {
+    if (birth > 0) pen.rect(left + scale.edges[birth] - 1.5, top + place * part, 3, part, {fill: inks.ink});
+  });
+}
+
+/** Uniform attention, with which every head begins, is pale: on a dark page it would be the brightest of all. */
+export function uniformAlpha({dark}) {
+  return dark ? 0.28 : 0.8;
 }

@@ -1,7 +1,7 @@
 /** The story view: the loss of a run, and below it a band for each head, coloured by what the head does at each recorded step. */
 
 import {KIND_NAMES, layerNumber} from '../../core/frame.js';
-import {measureText} from '../../core/measures.js';
+import {measureText, shownName} from '../../core/measures.js';
 import {stepName, stepOf} from '../../core/recordings.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
@@ -11,8 +11,8 @@ import {hideTooltip, showTooltip, watchHover} from '../../dom/tooltip.js';
 import {inksOf} from '../../draw/colours.js';
 import {sharpContext} from '../../draw/matrix_pixels.js';
 import {CanvasPen, SvgPen} from '../../draw/pen.js';
-import {births, histories, LABELS, mostImportant} from './history.js';
-import {drawBand, drawLoss, lossText, nameOf, shown, stepScale} from './picture.js';
+import {births, histories, LABELS, measureBehind, mostImportant} from './history.js';
+import {drawBand, drawLoss, lossText, nameOf, stepScale, uniformAlpha} from './picture.js';
 
 export const view = {
   name: 'story',
@@ -27,7 +27,7 @@ const BANDS =
   'A band is coloured by the label of its head at each step, stronger where more of its attention fits the label. ' +
   'A click on a band goes to the step; a name opens the map.';
 const EVENTS = 6; // sentences about heads above the picture
-const LOSS = 150; // height of the chart in CSS pixels
+const LOSS = {tall: 150, low: 112}; // height of the chart in CSS pixels, by the height of the window
 const BAND = 16; // height of a band
 
 class Story {
@@ -37,7 +37,7 @@ class Story {
     this.spacing = segments('steps', {log: 'logarithmic', even: 'linear'}, (spacing) => state.set({spacing}));
     this.controls = element('div', {class: 'view-controls'}, this.spacing.element);
     const about = 'Left: the attention maps of all heads at the step shown. Here: what the training did to each head. New? Read the ';
-    this.intro = element('p', {class: 'story-intro'}, about, firstSteps(), '.');
+    this.intro = element('p', {class: 'story-intro'}, about, element('span', {class: 'unbroken'}, firstSteps(), '.'));
     this.events = element('ol', {class: 'story-events'});
     this.loss = element('canvas', {class: 'story-loss', role: 'img'});
     this.now = element('div', {class: 'story-now', 'aria-hidden': 'true'});
@@ -98,18 +98,16 @@ class Story {
     const told = [];
     const loss = lossText(curves);
     if (loss) told.push(loss);
-    const first = new Map(); // label -> the first head that has it
-    for (const head of births(heads)) if (!first.has(head.label)) first.set(head.label, head);
-    for (const head of [...first.values()].slice(0, EVENTS)) {
-      const others = heads.filter(({label}) => label === head.label).length - 1;
-      const more = others ? `, the first of ${others + 1}` : '';
-      const text = `Step ${this.stepText(head.birth)}: ${nameOf(head)} becomes “${head.label}”${more}.`;
-      told.push(this.link(head, curves.steps[head.birth], text));
+    this.several = new Set(heads.map(({kind}) => kind)).size > 1; // kinds, which sentences name
+    for (const {head, name, birth, others} of births(heads).slice(0, EVENTS)) {
+      const more = others ? `, at the end the strongest of ${others + 1}` : '';
+      const text = `Step ${this.stepText(birth)}: ${nameOf(head, this.several)} becomes “${name}”${more}.`;
+      told.push(this.link(head, curves.steps[birth], text, name));
     }
     const needed = mostImportant(heads);
     if (needed) {
       const rise = measureText('importance', needed.importance);
-      const text = `Most important at the end: ${nameOf(needed)}. Without it the loss rises by ${rise}.`;
+      const text = `Most important at the end: ${nameOf(needed, this.several)}. Without it the loss rises by ${rise}.`;
       told.push(this.link(needed, curves.steps.at(-1), text));
     }
     this.events.replaceChildren(...told.map((one) => element('li', {}, one)));
@@ -128,33 +126,18 @@ class Story {
     return this.curves.steps[place].toLocaleString('en');
   }
 
-  /** A button that opens the map of a head at a step. */
-  link({kind, layer, head}, step, text) {
-    const onclick = () => this.context.state.set({kind, layer, head, recording: stepName(step), follow: false, view: 'map'});
+  /** A button that opens the map of a head at a step, where the list of heads shows the measure behind `name`. */
+  link({kind, layer, head}, step, text, name = '') {
+    const measure = measureBehind(name) || this.context.state.now.measure;
+    const onclick = () => this.context.state.set({kind, layer, head, recording: stepName(step), follow: false, view: 'map', measure});
     return element('button', {type: 'button', class: 'link', onclick, title: 'open this map'}, text);
   }
 
   build() {
-    const {heads, curves, palette} = this;
+    const {heads, palette} = this;
     const kinds = new Set(heads.map(({kind}) => kind));
     const most = Math.max(...heads.map(({importance}) => importance || 0));
-    this.made = heads.map((head) => {
-      const last = curves.steps.at(-1);
-      const since = head.birth > 0 ? ` since step ${this.stepText(head.birth)}` : '';
-      const what = head.label ? `${shown(head.label)}${since}` : '–';
-      const canvas = element('canvas', {role: 'img', 'aria-label': `${nameOf(head)}: ${what}`});
-      const share = most > 0 && head.importance > 0 ? head.importance / most : 0;
-      const importance = element(
-        'span',
-        {class: 'story-importance', title: `the loss without this head: ${measureText('importance', head.importance)} more`},
-        Number.isFinite(head.importance) ? element('span', {style: `width: ${(100 * share).toFixed(1)}%`}) : '',
-      );
-      const birth = this.link(head, head.birth > 0 ? curves.steps[head.birth] : last, what);
-      const band = element('div', {class: 'story-band'}, canvas);
-      const row = element('div', {class: 'story-row'}, this.link(head, last, nameOf(head)), band, birth, importance);
-      row.dataset.head = [head.kind, head.layer, head.head].join('|');
-      return {head, canvas, row};
-    });
+    this.made = heads.map((head) => this.row(head, most));
     const heading = ['', '', 'label at the end', 'importance'].map((text) => element('span', {}, text));
     const titles = element('div', {class: 'story-row story-titles'}, heading);
     const parts = [...kinds].flatMap((kind) => [
@@ -162,9 +145,36 @@ class Story {
       ...this.made.filter(({head}) => head.kind === kind).map(({row}) => row),
     ]);
     this.rows.replaceChildren(...(heads.length ? [titles] : []), ...parts);
-    const present = LABELS.filter((label) => heads.some(({labels}) => labels.includes(label)));
-    const sample = (label) => element('span', {class: 'story-colour', style: `background: ${palette.label(label)}`});
-    this.legend.replaceChildren(...present.map((label) => element('li', {}, sample(label), shown(label))));
+    const present = LABELS.filter((label) => heads.some(({labels}) => labels.some((names) => names.some(({name}) => name === label))));
+    const opacity = (label) => (label === 'broad' ? uniformAlpha(palette) : 1);
+    const sample = (label) => element('span', {class: 'story-colour', style: `background: ${palette.label(label)}; opacity: ${opacity(label)}`});
+    this.legend.replaceChildren(...present.map((label) => element('li', {}, sample(label), shownName(label))));
+  }
+
+  /** "induction since step 200", for one of the names in the label of a head at the end. */
+  roleText({name, birth}) {
+    return birth > 0 ? `${shownName(name)} since step ${this.stepText(birth)}` : shownName(name);
+  }
+
+  /** {head, canvas, row}: name, band, label and importance of a head; `most` is the largest importance. */
+  row(head, most) {
+    const {steps} = this.curves;
+    const what = head.roles.map((role) => this.roleText(role)).join(', ');
+    const canvas = element('canvas', {role: 'img', 'aria-label': `${nameOf(head)}: ${what || 'no label'}`});
+    const share = most > 0 && head.importance > 0 ? head.importance / most : 0;
+    const importance = element(
+      'span',
+      {class: 'story-importance', title: `the loss without this head: ${measureText('importance', head.importance)} more`},
+      Number.isFinite(head.importance) ? element('span', {style: `width: ${(100 * share).toFixed(1)}%`}) : '',
+    );
+    const births = head.roles.map((role) => {
+      return this.link(head, role.birth > 0 ? steps[role.birth] : steps.at(-1), this.roleText(role), role.name);
+    });
+    const label = element('span', {class: 'story-label'}, births.length ? births : '–');
+    const band = element('div', {class: 'story-band'}, canvas);
+    const row = element('div', {class: 'story-row'}, this.link(head, steps.at(-1), nameOf(head)), band, label, importance);
+    row.dataset.head = [head.kind, head.layer, head.head].join('|');
+    return {head, canvas, row};
   }
 
   /** Left edge and width of the bands in the picture; of the whole picture without heads. */
@@ -182,7 +192,8 @@ class Story {
     const room = this.room();
     this.scale = stepScale(this.curves.steps, this.spaced, room);
     const inks = inksOf(this.element);
-    drawLoss(new CanvasPen(sharpContext(this.loss, width, LOSS)), this.curves, this.scale, inks, LOSS);
+    const tall = window.innerHeight < 700 ? LOSS.low : LOSS.tall;
+    drawLoss(new CanvasPen(sharpContext(this.loss, width, tall)), this.curves, this.scale, inks, tall);
     this.loss.setAttribute('aria-label', lossText(this.curves) || 'no loss is recorded');
     for (const {head, canvas} of this.made) {
       const pen = new CanvasPen(sharpContext(canvas, room.width, BAND));
@@ -216,9 +227,9 @@ class Story {
     const lines = [`step ${this.stepText(index)}`, Number.isFinite(loss) ? `loss ${loss.toFixed(3)} nats` : ''];
     if (made) {
       const {head} = made;
-      const strength = head.strengths[index];
-      const share = Number.isFinite(strength) ? ` ${(100 * strength).toFixed(0)} %` : '';
-      lines.push(`${nameOf(head)}: ${shown(head.labels[index]) || 'no label'}${share}`);
+      const share = (strength) => (Number.isFinite(strength) ? ` ${(100 * strength).toFixed(0)} %` : '');
+      const names = head.labels[index].map(({name, strength}) => `${shownName(name)}${share(strength)}`);
+      lines.push(`${nameOf(head)}: ${names.join(', ') || 'no label'}`);
     }
     return showTooltip(event, ...lines);
   }
@@ -234,17 +245,17 @@ class Story {
     if (!this.curves) return null;
     const pen = new SvgPen();
     const inks = inksOf(this.element);
-    const [left, width, right] = [190, 640, 200];
+    const [left, width, right] = [190, 640, 360];
     const scale = stepScale(this.curves.steps, this.spaced, {left, width});
-    drawLoss(pen, this.curves, scale, inks, LOSS);
+    drawLoss(pen, this.curves, scale, inks, LOSS.tall);
     this.heads.forEach((head, i) => {
-      const top = LOSS + i * (BAND + 4);
+      const top = LOSS.tall + i * (BAND + 4);
       pen.text(left - 10, top + BAND / 2, nameOf(head, true), {size: 11, fill: inks.ink, anchor: 'end'});
       drawBand(pen, head, {scale, left: 0, top, height: BAND, palette: this.palette, inks});
-      const since = head.birth > 0 ? ` since step ${this.stepText(head.birth)}` : '';
-      pen.text(left + width + 10, top + BAND / 2, `${shown(head.label)}${since}`, {size: 11, fill: inks.ink});
+      const label = head.roles.map((role) => this.roleText(role)).join(', ');
+      pen.text(left + width + 10, top + BAND / 2, label, {size: 11, fill: inks.ink});
     });
-    const height = LOSS + this.heads.length * (BAND + 4);
+    const height = LOSS.tall + this.heads.length * (BAND + 4);
     return pen.svg(left + width + right, height, {title: `story · ${this.context.state.now.run}`, paper: inks.paper, margin: 12});
   }
 }
