@@ -10,6 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from attention_maps.draw.pictures import for_images
 from attention_maps.files import store
 from attention_maps.record.example import Example
@@ -26,6 +28,7 @@ from training.evaluation.head_importance import BATCHES, example_batch, head_imp
 from training.evaluation.head_scores import HeadScores, alignment_scores, antecedent_scores, head_table
 from training.evaluation.recorded_examples import pair_examples, text_examples
 from training.guided_alignment.guidance import guided_heads
+from training.hardware.threads import threads_for
 from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog
 
@@ -134,9 +137,16 @@ class AttentionRecorder:
         self, step: int, examples: list[Example], gold: HeadScores | None = None, measured: Measures | None = None
     ) -> Recording:
         """Record the maps of all examples; the scores of `gold` and `measured` are added to the measures."""
-        labels = self.prepared.tokenizers[-1]
         if gold:
             self.gold_measures = gold.measures
+        parameters = list(self.model.parameters())
+        tokens = sum(len(one.target_ids) + len(one.source_ids or ()) for one in examples)
+        with threads_for(tokens * sum(map(torch.numel, parameters)), parameters[0].device):
+            return self.recorded(step, examples, gold, measured or {})
+
+    def recorded(self, step: int, examples: list[Example], gold: HeadScores | None, measured: Measures) -> Recording:
+        """Record the maps with the present number of threads."""
+        labels = self.prepared.tokenizers[-1]
         repeated, behaviours = None, dict[str, Any]()
         if isinstance(self.model, GPT) and isinstance(self.prepared, PreparedText):
             words = labels.start_id, self.prepared.whole_words
@@ -150,7 +160,7 @@ class AttentionRecorder:
             pieces=labels.pieces,
             max_tokens=self.config.attention.max_tokens,
             scores=gold.scores if gold else (),
-            measured=behaviours | (gold.measures if gold else {}) | (measured or {}),
+            measured=behaviours | (gold.measures if gold else {}) | measured,
             known=self.gold_measures,
             repeated=repeated,
         )
