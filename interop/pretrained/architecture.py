@@ -1,0 +1,53 @@
+"""What a file of this folder says about one architecture of transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from interop.pretrained.pieces import Piece
+from interop.pretrained.values import Values
+from model.config import ModelConfig
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Our model, and what its shapes depend on besides."""
+
+    config: ModelConfig
+    source_vocab: int
+    """Rows of the embedding table; of a translator, of the source's."""
+    target_vocab: int
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """An architecture that our blocks compute exactly."""
+
+    model_type: str
+    """Its name in `config.json`."""
+
+    class_name: str
+    """The class of transformers with a language model head."""
+
+    task: str
+    """`gpt` or `translate`."""
+
+    read: Callable[[Values], ModelConfig]
+    """Returns our config; problems are left in the values."""
+
+    write: Callable[[Shapes], dict[str, Any]]
+    """Returns the `config.json` of a config that `read` can return, without special ids."""
+
+    pieces: Callable[[Shapes], list[Piece]]
+    """Returns all parameters."""
+
+    prefix: str = ""
+    """Of all names but those of the head; absent in folders of the model without a head."""
+
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Other names of a tensor that is stored once under any of them."""
+
+    ignored: str = r"^$"
+    """Regular expression of tensors that are no parameters."""

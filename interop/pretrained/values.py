@@ -1,0 +1,86 @@
+"""Values of a `config.json`, each checked when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from configs.errors import UserError
+
+
+class Values:
+    """Reads values by key and remembers what is wrong with them; `check` raises all of it at once."""
+
+    def __init__(self, path: str, content: Mapping[str, Any]) -> None:
+        """path: of the file, for messages."""
+        self.path, self.content = path, content
+        self.problems: list[str] = []
+
+    def refuse(self, key: str, value: object, problem: str) -> None:
+        """Remember a problem with a value."""
+        self.problems.append(f"{self.path}: {key}={value}: {problem}")
+
+    def whole(self, key: str, default: int | None = None) -> int:
+        """Return a whole number, at least 1."""
+        value = self.content.get(key)
+        value = default if value is None else value
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            self.refuse(key, value, "must be a whole number of at least 1; is this the config.json of the model?")
+            return 1
+        return value
+
+    def number(self, key: str, default: float) -> float:
+        """Return a number greater than 0."""
+        value = self.content.get(key, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
+            self.refuse(key, value, "must be a number greater than 0")
+            return 1.0
+        return float(value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        """Return true or false."""
+        value = self.content.get(key, default)
+        if not isinstance(value, bool):
+            self.refuse(key, value, "must be true or false")
+        return bool(value)
+
+    def chosen(self, key: str, choices: Mapping[str, str], default: str) -> str:
+        """Return what one of our settings is called for a value."""
+        value = self.content.get(key, default)
+        if value not in choices:
+            self.refuse(key, value, f"cannot be imported, only {', '.join(choices)}")
+        return choices.get(value, "")
+
+    def only(self, key: str, allowed: Sequence[object], why: str) -> None:
+        """Refuse every value but the first of `allowed`, which is also the default, and the others."""
+        value = self.content.get(key, allowed[0])
+        if value not in allowed:
+            self.refuse(key, value, f"{why}; choose a model with {key}={allowed[0]}")
+
+    def same(self, *keys: str) -> None:
+        """Refuse values that differ from one another."""
+        first, *others = (self.content.get(key) for key in keys)
+        for key, value in zip(keys[1:], others, strict=True):
+            if value != first:
+                self.refuse(key, value, f"differs from {keys[0]}={first}, but this program has one setting for both")
+
+    def rotary(self, *, base: str = "rope_theta", fraction: str = "partial_rotary_factor", part: float = 1.0) -> Any:
+        """Return the settings of rotary positions: base and fraction of a head. base, fraction: their keys in files of
+        transformers before version 5; part: the default of the fraction."""
+        content = self.content.get("rope_parameters") or self.content.get("rope_scaling") or {}
+        kind = content.get("rope_type", content.get("type", "default"))
+        if kind != "default":
+            self.refuse("rope_type", kind, "positions are not scaled here; choose a model with rope_type=default")
+        given = {
+            "base": content.get("rope_theta", self.content.get(base, 10_000.0)),
+            "fraction": content.get("partial_rotary_factor", self.content.get(fraction, part)),
+        }
+        values = Values(self.path, given)
+        found = {"rotary_base": values.number("base", 0), "rotary_fraction": values.number("fraction", 0)}
+        self.problems += values.problems
+        return found
+
+    def check(self) -> None:
+        """Raise UserError with all problems."""
+        if self.problems:
+            raise UserError(*self.problems)
