@@ -133,7 +133,7 @@ def _write_text(
 ) -> tuple[dict[str, int], str]:
     """Write the tokens of a split, a start token before each document; return the sizes and the hash of the tokens."""
     size = documents = 0
-    with TokenWriter(folder / f"{split}.bin", tokenizer.vocab_size) as writer:
+    with TokenWriter(folder / f"{split}.bin", tokenizer.vocab_size, tokenizer.unk_id) as writer:
         fragments = _progress(_text_fragments(rows), f"tokenising {split}")
         for chunk in chunks(fragments, lambda fragment: len(fragment[1]), _CHUNK):
             encoded = tokenizer.encode_batch([text for _, text in chunk])
@@ -143,7 +143,7 @@ def _write_text(
                 documents += starts_document
                 size += len(text.encode())
             writer.write(encoded)
-    notes += _unknown_notes(split, writer)
+    notes += _unknown_notes(split, writer, tokenizer)
     # A predicted eos ends a document, which is information too: it counts as one byte, like a newline.
     return {"tokens": writer.count, "bytes": size + max(0, documents - 1)}, writer.digest()
 
@@ -167,11 +167,11 @@ def _text_fragments(rows: Any) -> Iterator[tuple[bool, str]]:
 
 def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: Path, notes: list[str]) -> str:
     """Write the tokens of one side of a split; return the hash of the tokens."""
-    with TokenRowWriter(folder, f"{split}.{side}", tokenizer.vocab_size) as writer:
+    with TokenRowWriter(folder, f"{split}.{side}", tokenizer.vocab_size, tokenizer.unk_id) as writer:
         batches = rows.select_columns([side]).iter(batch_size=16384)
         for batch in _progress(batches, f"tokenising {split} {side}"):
             writer.write(tokenizer.encode_batch(batch[side]))
-    notes += _unknown_notes(f"{split} {side}", writer)
+    notes += _unknown_notes(f"{split} {side}", writer, tokenizer)
     return writer.digest()
 
 
@@ -196,12 +196,13 @@ def _fitted_notes(config: TokenizerConfig, tokenizers: Sequence[Tokenizer]) -> l
     return [f"tokenizer.vocab_size={size}: fitted to the training text; set a number to choose another"]
 
 
-def _unknown_notes(where: str, writer: TokenWriter) -> list[str]:
+def _unknown_notes(where: str, writer: TokenWriter, tokenizer: Tokenizer) -> list[str]:
     if not writer.unknown:
         return []
     share = f"{writer.unknown:,} of {writer.count:,} tokens"
-    fix = "a larger tokenizer.vocab_size or tokenizer.byte_fallback=true keeps them"
-    return [f"{where}: {share} are <unk> (characters outside the vocabulary); {fix}"]
+    fix = "; a larger tokenizer.vocab_size or tokenizer.byte_fallback=true keeps them"
+    fix = fix if isinstance(tokenizer, SentencePieceTokenizer) else ""  # a tokenizer that came with a model stays
+    return [f"{where}: {share} are <unk> (characters outside the vocabulary){fix}"]
 
 
 def _progress(items: Iterable[Any], what: str) -> Iterable[Any]:

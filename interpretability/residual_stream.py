@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from attention_maps.record.recording import Part
 from model.attention import Attention
@@ -141,7 +142,8 @@ class ResidualStream:
         applied to the stream there (the logit lens, nostalgebraist 2020). The last layer gives the model's own."""
         model = self.model
         norm = model.norm if isinstance(model, GPT) else model.decoder_norm
-        logits = norm(self.layers[layer]).float() @ model.output_weight.float().T
+        wide = {name: parameter.float() for name, parameter in norm.named_parameters()}
+        logits = functional_call(norm, wide, self.layers[layer]).float() @ model.output_weight.float().T
         return capped(logits if model.output_bias is None else logits + model.output_bias, model.config.logit_cap)
 
 

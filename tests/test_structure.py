@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "interpretability": {"interpretability", "attention_maps", "model"},
     "interop": {"interop", "model", "data", "configs"},
     "generation": BELOW_TRAINING,
-    "training": {"training"} | BELOW_TRAINING,
+    "training": {"training", "interop"} | BELOW_TRAINING,
     "inspection": {"inspection", "training"} | BELOW_TRAINING,
 }
 """Allowed imports of each package."""

@@ -1,4 +1,4 @@
-"""Compose the config of one run: a new run, a resumed run (`resume`), or one initialised from another (`init_from`)."""
+"""Compose the config of one run: a new run, a resumed run (`resume`), or one with existing weights (`init_from`)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from configs.literals import literal
 from configs.program import expanded
 from training.config import TrainConfig, problems
 from training.optimizer.schedules import WARMUP_SHARE
+from training.run_folder.origin import inherited, read_origin
 from training.run_folder.saved_config import load_config, run_and_checkpoint, to_omegaconf
 
 FREE_ON_RESUME = (
@@ -33,7 +34,10 @@ FREE_ON_RESUME = (
 """Settings that a resumed run may change. Any other change requires a new run with `init_from`."""
 
 FROM_ORIGIN = ("model", "tokenizer")
-"""Settings that a run with `init_from` inherits from the original run, except dropout."""
+"""Settings that a run with `init_from` inherits from its origin, except dropout."""
+
+CONTEXT = "model.context"
+"""Which may be shorter than that of a model of transformers."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,10 @@ def compose_run(settings: list[str]) -> ComposedRun:
         if composed.resume:
             config, changes = resume_config(composed, settings, found)
         else:
-            found += init_from_problems(composed, settings)
-            config, changes = to_dataclass(composed, settings), []
+            new = (
+                init_from_config(composed, settings, found) if composed.init_from else to_dataclass(composed, settings)
+            )
+            config, changes = new, []
             settle_warmup(config, settings)
     except UserError as error:
         return ComposedRun(problems=[*found, *error.args])
@@ -109,24 +115,25 @@ def repeats(key: str, mine: object, theirs: object) -> bool:
     return mine == theirs or (mine is None and key == "tokenizer.vocab_size")  # null: the size is found in the data
 
 
-def init_from_problems(composed: DictConfig, settings: list[str]) -> list[str]:
-    """Return the settings that contradict the original run, which provides model architecture and tokenizer."""
-    if not composed.init_from:
-        return []
-    run, _ = run_and_checkpoint(expanded(composed.init_from))
-    origin = to_omegaconf(load_config(run))
-    inherited = [key for key in all_keys(TrainConfig) if key.split(".")[0] in FROM_ORIGIN and key not in FREE_ON_RESUME]
+def init_from_config(composed: DictConfig, settings: list[str], found: list[str]) -> TrainConfig:
+    """Return the config of a new run with the model and the tokenizer of its origin; add the settings that contradict
+    these to `found`."""
+    origin = read_origin(composed.init_from)
+    saved = to_omegaconf(TrainConfig(task=origin.task, model=origin.model, tokenizer=origin.tokenizer))
+    keys = [key for key in all_keys(TrainConfig) if key.split(".")[0] in FROM_ORIGIN and key not in FREE_ON_RESUME]
     name = f"init_from={composed.init_from}"
-    found = []
     if composed.task != origin.task:
         found.append(f"{name}: was trained with task={origin.task}; add task={origin.task}")
+    shorter = origin.pretrained is not None and composed.model.context <= origin.model.context
     for setting in settings:
         group = setting.partition("=")[0]
-        for key in [key for key in inherited if key == group or key.startswith(group + ".")]:
-            mine, theirs = OmegaConf.select(composed, key), OmegaConf.select(origin, key)
-            if not OmegaConf.is_config(mine) and not repeats(key, mine, theirs):
+        for key in [key for key in keys if key == group or key.startswith(group + ".")]:
+            mine, theirs = OmegaConf.select(composed, key), OmegaConf.select(saved, key)
+            if not OmegaConf.is_config(mine) and not repeats(key, mine, theirs) and not (shorter and key == CONTEXT):
                 found.append(f"{key}={mine}: {name} was trained with {key}={theirs}; remove {key}")
-    return found
+    if CONTEXT not in keys_of(settings):
+        composed.model.context = origin.model.context
+    return inherited(to_dataclass(composed, settings), origin)
 
 
 def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -> tuple[TrainConfig, list[str]]:

@@ -31,7 +31,9 @@ def open_tokens(path: Path, vocab_size: int) -> Tokens:
 class TokenWriter:
     """Context manager that appends tokens to a file; counts all tokens (`count`) and <unk> tokens (`unknown`)."""
 
-    def __init__(self, path: Path, vocab_size: int) -> None:
+    def __init__(self, path: Path, vocab_size: int, unk_id: int) -> None:
+        """unk_id: of the tokenizer; -1 if it has none."""
+        self._unk_id = unk_id
         self._dtype = token_dtype(vocab_size)
         self._file = path.open("wb")
         self._sha256 = hashlib.sha256()
@@ -44,7 +46,7 @@ class TokenWriter:
         tokens.tofile(self._file)
         self._sha256.update(tokens.data)
         self.count += len(tokens)
-        self.unknown += int((tokens == 1).sum())
+        self.unknown += int((tokens == self._unk_id).sum())
 
     def digest(self) -> str:
         """Return the hash of the tokens so far."""

@@ -62,8 +62,8 @@ def prefixed(rows: TokenRows, token: int) -> TokenRows:
 class TokenRowWriter(TokenWriter):
     """Writes `<name>.bin` and `<name>.offsets.npy`; a context manager."""
 
-    def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
-        super().__init__(folder / f"{name}.bin", vocab_size)
+    def __init__(self, folder: Path, name: str, vocab_size: int, unk_id: int) -> None:
+        super().__init__(folder / f"{name}.bin", vocab_size, unk_id)
         self._path = folder / f"{name}.offsets.npy"
         self._lengths: list[int] = []
 

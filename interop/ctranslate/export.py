@@ -7,6 +7,8 @@ from pathlib import Path
 
 from ctranslate2.specs import TransformerDecoderModelSpec, TransformerSpec
 
+from configs.errors import UserError
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interop.ctranslate.model import generator_spec, translator_spec
 from interop.settings import ExportSettings
@@ -20,6 +22,9 @@ ONE, TWO = ("sentencepiece.model",), ("sentencepiece.source.model", "sentencepie
 
 def write_ctranslate2(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
     """Write model and tokenizers; as `interop.formats.Exporter`."""
+    if not isinstance(trained.tokenizers[0], SentencePieceTokenizer):
+        fix = "export with format=huggingface, and convert that folder with ct2-transformers-converter"
+        raise UserError(f"format=ctranslate2: the tokenizer came with a model of transformers (init_from): {fix}")
     write_model(trained.model, trained.tokenizers, folder)
     names = ONE if len(trained.tokenizers) == 1 else TWO
     for name, tokenizer in zip(names, trained.tokenizers, strict=True):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -11,6 +14,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedModel
 
 from configs.errors import UserError
+from data.tokens.marian_tokenizer import MarianTokenizer
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interop.trained import Trained
@@ -22,10 +26,15 @@ LARGEST = 1e-4
 TIES = ", {} with the same tokens in another order (equal scores, between which rounding decides)"
 """SentencePiece's unigram search adds scores in float32."""
 
+Encoder = Callable[[list[str]], list[list[int]]]
+
 INPUTS, LENGTH, TEXTS = 4, 64, 1000
 
 ODD = ["\n", "\t", "  ", " ", "\u2581", "\0", "\r\n", "\ufdd0", "\ufdd3", "é", "日本", "🎉", "<unk>", "</s>", "<0x41>"]
 """Parts of texts that break tokenizers."""
+
+SPECIAL_NAMES = ("<unk>", "</s>")
+"""Those that Marian's tokenizer in transformers does not read as text."""
 
 
 def check_exported(trained: Trained, folder: Path, kind: type[PreTrainedModel]) -> list[str]:
@@ -36,9 +45,8 @@ def check_exported(trained: Trained, folder: Path, kind: type[PreTrainedModel]) 
     if not difference <= LARGEST:
         raise UserError(f"{version} computes other logits (they differ by {difference:.2g}): the export is wrong")
     lines = [f"logits equal Chumoku's within {difference:.1g} on {INPUTS} random inputs ({version}, float32)"]
-    folders = [folder, *sorted(folder.glob("*_tokenizer"))]
-    for ours, place in zip(trained.tokenizers, folders, strict=True):
-        equal, ties = equal_texts(ours, place)
+    for ours, theirs in zip(trained.tokenizers, encoders(folder, len(trained.tokenizers)), strict=True):
+        equal, ties = equal_texts(ours, theirs)
         if equal + ties < TEXTS:
             raise UserError(f"{version} gives other tokens for {TEXTS - equal - ties} of {TEXTS} random texts: refused")
         lines.append(
@@ -69,17 +77,33 @@ def random_tokens(vocabulary: int, length: int) -> Tensor:
     return torch.randint(first, vocabulary, (INPUTS, length), generator=torch.Generator().manual_seed(1))
 
 
-def equal_texts(ours: Tokenizer, folder: Path) -> tuple[int, int]:
+def encoders(folder: Path, count: int) -> list[Encoder]:
+    """Return functions from texts to their token ids, by the tokenizer of the folder; if `count` is 2, by those of
+    source and target."""
+    first, *others = [folder, *sorted(folder.glob("*_tokenizer"))]
+    theirs = [AutoTokenizer.from_pretrained(place, trust_remote_code=False) for place in (first, *others)]
+    found: list[Encoder] = [partial(encoded, each, "text") for each in theirs]
+    if len(found) < count:  # Marian has one tokenizer with two sides
+        found.append(partial(encoded, theirs[0], "text_target"))
+    return found
+
+
+def encoded(theirs: Any, side: str, texts: list[str]) -> list[list[int]]:
+    """Return the token ids of texts by a tokenizer of transformers. side: `text` or `text_target`."""
+    ids: list[list[int]] = theirs(**{side: texts}, add_special_tokens=False)["input_ids"]
+    return ids
+
+
+def equal_texts(ours: Tokenizer, theirs: Encoder) -> tuple[int, int]:
     """Return how many of `TEXTS` random texts, made of pieces and of odd parts, have the same tokens, and how many have
     them in another order."""
-    theirs = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     draw = random.Random(1)
-    pieces = [ours.decode([token]) for token in range(len(ours.special_ids), ours.vocab_size)]
+    pieces = [ours.decode([token]) for token in range(ours.vocab_size) if token not in ours.special_ids]
+    odd = [part for part in ODD if not (isinstance(ours, MarianTokenizer) and part in SPECIAL_NAMES)]
     texts = [
-        "".join(draw.choice(pieces) if draw.random() < 0.8 else draw.choice(ODD) for _ in range(draw.randrange(20)))
+        "".join(draw.choice(pieces) if draw.random() < 0.8 else draw.choice(odd) for _ in range(draw.randrange(20)))
         for _ in range(TEXTS)
     ]
-    encoded = theirs(texts, add_special_tokens=False)["input_ids"]
-    pairs = list(zip(ours.encode_batch(texts), encoded, strict=True))
+    pairs = list(zip(ours.encode_batch(texts), theirs(texts), strict=True))
     equal = sum(mine == found for mine, found in pairs)
     return equal, sum(sorted(mine) == sorted(found) for mine, found in pairs) - equal

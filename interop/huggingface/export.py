@@ -13,6 +13,7 @@ from data.tokens.tokenizer import Tokenizer
 from interop.huggingface.check import check_exported
 from interop.huggingface.generation import GPT_SPECIAL_IDS, translating, writing
 from interop.huggingface.gpt import causal_lm
+from interop.huggingface.imported import is_imported, write_imported
 from interop.huggingface.tokenizer import convert
 from interop.huggingface.translator import seq2seq_lm
 from interop.huggingface.usage import usage
@@ -27,21 +28,32 @@ TARGET_TOKENIZER = "target_tokenizer"
 
 def write_huggingface(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
     """Write config, weights, tokenizer, generation settings and model card; as `interop.formats.Exporter`."""
-    theirs = in_transformers(trained)
-    theirs.save_pretrained(folder)
+    target = None
+    if is_imported(trained):
+        quiet()
+        kind = write_imported(trained, folder)
+    else:
+        theirs = in_transformers(trained)
+        kind = type(theirs)
+        theirs.save_pretrained(folder)
+        target = save_tokenizers(trained, folder)
     shutil.copymode(folder / "config.json", folder / "model.safetensors")  # which would be readable by its owner only
-    target = save_tokenizers(trained, folder)
 
-    checks = check_exported(trained, folder, type(theirs))
-    use = usage(trained, theirs.config.model_type, target)
+    checks = check_exported(trained, folder, kind)
+    use = usage(trained, kind.config_class.model_type, target)
     (folder / "README.md").write_text(model_card(trained, use, checks), encoding="utf-8")
-    return [f"{settings.to}: {type(theirs).__name__} of transformers", *checks, "README.md: how to use it"]
+    return [f"{settings.to}: {kind.__name__} of transformers", *checks, "README.md: how to use it"]
+
+
+def quiet() -> None:
+    """Silence transformers."""
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()  # it warns of texts longer than the context
 
 
 def in_transformers(trained: Trained) -> PreTrainedModel:
     """Return the model as one of transformers, with its generation settings; transformers is quiet from now on."""
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()  # it warns of texts longer than the context
+    quiet()
     model, never = trained.model, trained.tokenizers[-1].never_written
     if isinstance(model, GPT):
         theirs = causal_lm(model, GPT_SPECIAL_IDS)

@@ -18,22 +18,25 @@ GPT_SPECIAL_IDS = {
 }
 
 
-def writing(config: ModelConfig, never: list[int]) -> GenerationConfig:
+def writing(config: ModelConfig, never: list[int], ids: Mapping[str, int] = GPT_SPECIAL_IDS) -> GenerationConfig:
     """Return the settings of a GPT: the defaults of `generate.py`, except that a prompt of half the context and what
-    follows it fit the context, because transformers does not shift it. never: ids that are not generated."""
+    follows it fit the context, because transformers does not shift it. never: ids that are not generated; ids: special
+    ids."""
     return GenerationConfig(
         do_sample=True,
         temperature=0.8,
         top_k=0,
         max_new_tokens=min(200, config.context // 2),
         suppress_tokens=never,
-        **GPT_SPECIAL_IDS,
+        **ids,
     )
 
 
-def translating(config: ModelConfig, never: list[int], trainer: Mapping[str, Any]) -> GenerationConfig:
+def translating(
+    config: ModelConfig, never: list[int], trainer: Mapping[str, Any], ids: Mapping[str, int] = SPECIAL_IDS
+) -> GenerationConfig:
     """Return the settings of a translator: beam search as in the tests of the run (`trainer.beam_size`). never: ids
-    that are not generated.
+    that are not generated; ids: special ids.
 
     With `early_stopping`, a search ends when `num_beams` hypotheses have ended, as ours does; with `renormalize_logits`
     the probabilities of suppressed tokens go to the others before hypotheses are compared.
@@ -45,5 +48,5 @@ def translating(config: ModelConfig, never: list[int], trainer: Mapping[str, Any
         max_length=config.context,
         suppress_tokens=never,
         renormalize_logits=True,
-        **SPECIAL_IDS,
+        **ids,
     )

@@ -19,6 +19,7 @@ from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
 from configs.errors import UserError
 from interop.huggingface.check import LARGEST, random_tokens
 from interop.huggingface.export import in_transformers, save_tokenizers
+from interop.huggingface.imported import is_imported
 from interop.model_card import Usage, model_card
 from interop.settings import ExportSettings
 from interop.trained import Trained
@@ -45,6 +46,9 @@ and goes on with the tokens written so far."""
 
 def write_onnx(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
     """Write graph, weights, tokenizer and model card; as `interop.formats.Exporter`."""
+    if is_imported(trained):
+        fix = "export it with format=huggingface, and that folder with OnnxExporter of transformers"
+        raise UserError(f"format=onnx: the model came from transformers (init_from): {fix}")
     theirs = in_transformers(trained)
     theirs.generation_config = None  # which is not part of a graph
     save_graph(theirs, inputs(trained, 7, 9), folder)

@@ -46,7 +46,7 @@ def convert(ours: Tokenizer, before: bool) -> HuggingFaceTokenizer:
     """Return the tokenizer as one of the library `tokenizers`. before: eos stands before each text, as before each
     document of a GPT, rather than after it, as after each source. Raises UserError naming an option that it lacks."""
     if not isinstance(ours, SentencePieceTokenizer):
-        raise UserError("the tokenizer was not trained by this program (init_from a model of another): not exported")
+        raise UserError("the tokenizer came with a model of transformers (init_from): use format=huggingface")
     model = Proto.FromString(ours.model)
     check(model)
     kind = KINDS[model.trainer_spec.model_type]

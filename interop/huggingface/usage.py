@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from interop.huggingface.imported import is_imported
 from interop.huggingface.modeling_chumoku import ChumokuConfig
 from interop.model_card import Usage
 from interop.trained import Trained
@@ -12,10 +13,15 @@ from transformers import pipeline
 
 write = pipeline("text-generation", "FOLDER")
 print(write("PROMPT")[0]["generated_text"])
-```
+```"""
 
-A text begins and ends with the token eos, which the tokenizer puts before a prompt. Differences from `generate.py`: the
-generation settings stop after half the context, because transformers does not shift a full context."""
+OURS = "A text begins and ends with the token eos, which the tokenizer puts before a prompt."
+
+IMPORTED = """In training, every text began with the token `START`; the tokenizer does not put it before a prompt, but
+`generate.py` does."""
+
+DIFFERENCES = """Differences from `generate.py`: the generation settings stop after half the context, because
+transformers does not shift a full context."""
 
 TRANSLATING = """```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -37,7 +43,10 @@ transformers has this architecture."""
 def usage(trained: Trained, model_type: str, target_tokenizer: str | None) -> Usage:
     """Return the usage of a folder. target_tokenizer: its folder, if the target has one of its own."""
     if isinstance(trained.model, GPT):
-        return Usage("transformers", [model_type], WRITING.replace("PROMPT", "Once upon a time"))
+        first = trained.tokenizers[0]
+        ends = IMPORTED.replace("START", first.spellings[first.start_id]) if is_imported(trained) else OURS
+        text = f"{WRITING}\n\n{ends} {DIFFERENCES}"
+        return Usage("transformers", [model_type], text.replace("PROMPT", "Once upon a time"))
     own = model_type == ChumokuConfig.model_type
     text = TRANSLATING.replace("CODE", ", trust_remote_code=True" if own else "") + (CODE if own else "")
     text = text.replace("SENTENCE", "I like apples.")

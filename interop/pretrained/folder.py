@@ -1,8 +1,10 @@
-"""A folder of Hugging Face transformers: its config.json and its safetensors, checked and never unpickled."""
+"""A folder of Hugging Face transformers: its config.json and its weights, checked; nothing in it is executed."""
 
 from __future__ import annotations
 
 import json
+import textwrap
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +20,9 @@ from model.config import ModelConfig, problems
 if TYPE_CHECKING:
     from torch import Tensor
 
-CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+FILES = (WEIGHTS, f"{WEIGHTS}.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+"""Files with the weights, or with the names of the files that contain them; the first one of several is read."""
 
 
 def is_pretrained(path: Path) -> bool:
@@ -47,9 +51,10 @@ def read_folder(folder: Path) -> Pretrained:
     path = folder / CONFIG
     content = read_json(path)
     name = content.get("model_type")
-    if name not in ARCHITECTURES:
+    if not isinstance(name, str) or name not in ARCHITECTURES:
         raise UserError(f"{path}: model_type={name}: cannot be imported, only {', '.join(sorted(ARCHITECTURES))}")
     architecture, values = ARCHITECTURES[name], Values(str(path), content)
+    values.only("quantization_config", (None,), "quantised weights cannot be imported")
     config = settled(architecture.read(values))
     rows = values.whole("vocab_size")
     separate = architecture.task == "translate" and not config.share_embeddings
@@ -57,7 +62,7 @@ def read_folder(folder: Path) -> Pretrained:
     values.check()
     if found := problems(config):
         raise UserError(*(f"{path}: {problem}" for problem in found))
-    check_weights(folder)
+    weights_file(folder)
     return Pretrained(folder, architecture, content, shapes)
 
 
@@ -74,35 +79,47 @@ def settled(config: ModelConfig) -> ModelConfig:
     )
 
 
-def check_weights(folder: Path) -> None:
-    """Raise UserError if the folder has no safetensors."""
-    if (folder / WEIGHTS).exists() or (folder / INDEX).exists():
-        return
-    pickled = sorted([*folder.glob("pytorch_model*.bin"), *folder.glob("*.pt"), *folder.glob("*.pth")])
-    if pickled:
-        convert = "AutoModel.from_pretrained(folder).save_pretrained(new_folder)"
-        wrong = "is a pickle, which can run any program and is never read here"
-        raise UserError(f"{pickled[0]}: {wrong}; in transformers, {convert} writes {WEIGHTS} instead")
-    raise UserError(f"{folder}: contains no {WEIGHTS}; download the whole model")
+def weights_file(folder: Path) -> Path:
+    """Return the file of the weights, or the index of several. Raises UserError if there is none."""
+    for name in FILES:
+        if (folder / name).exists():
+            return folder / name
+    raise UserError(f"{folder}: contains neither {WEIGHTS} nor pytorch_model.bin; download the whole model")
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
     """Return all tensors of a folder, memory-mapped, from one file or from several. Raises UserError."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    names = [WEIGHTS]
-    if not (folder / WEIGHTS).exists():
-        index = read_json(folder / INDEX).get("weight_map")
+    first = weights_file(folder)
+    names = [first.name]
+    if first.suffix == ".json":
+        index = read_json(first).get("weight_map")
         names = sorted({str(name) for name in index.values()}) if isinstance(index, dict) else []
     found: dict[str, Tensor] = {}
     for name in names:
-        path = folder / name
-        if path.parent != folder:
-            raise UserError(f"{folder / INDEX}: names {name}, which is not in this folder")
-        with _reading(path, SafetensorError):
-            found |= load_file(path)
+        if name != Path(name).name:
+            raise UserError(f"{first}: names {name}, which is not in this folder")
+        found |= tensors_of(folder / name)
     return found
+
+
+def tensors_of(path: Path) -> dict[str, Tensor]:
+    """Return the tensors in a file of safetensors or of torch. Raises UserError."""
+    import pickle
+
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if path.suffix == ".safetensors":
+        with _reading(path, SafetensorError):
+            return load_file(path)
+    with _reading(path, pickle.UnpicklingError, RuntimeError, EOFError):
+        # weights_only: a restricted unpickler, which builds tensors and calls nothing that the file names.
+        mapped = zipfile.is_zipfile(path)
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        if not isinstance(content, dict) or not all(isinstance(each, torch.Tensor) for each in content.values()):
+            raise ValueError("not a dictionary of tensors")
+    return {str(name): tensor for name, tensor in content.items()}
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -115,11 +132,17 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _reading(path: Path, damage: type[Exception]) -> Iterator[None]:
-    """Convert the errors of a missing or damaged file to UserError."""
+def _reading(path: Path, *others: type[Exception]) -> Iterator[None]:
+    """Convert the errors of a missing or damaged file to UserError. others: raised for a damaged one."""
+    damage: tuple[type[Exception], ...] = (ValueError, *others)
     try:
         yield
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error}); download the whole model") from error
-    except (ValueError, damage) as error:
-        raise UserError(f"{path}: is damaged ({str(error)[:100]}); download it again") from error
+    except damage as error:
+        raise UserError(f"{path}: is damaged ({shortened(error)}); download it again") from error
+
+
+def shortened(error: Exception) -> str:
+    """Return the beginning of what an error says, on one line."""
+    return textwrap.shorten(str(error) or type(error).__name__, 100)

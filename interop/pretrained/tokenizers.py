@@ -28,7 +28,7 @@ def tokenizer_config(source: Pretrained) -> TokenizerConfig:
     return TokenizerConfig(kind=kind, vocab_size=source.shapes.target_vocab, shared=shared)
 
 
-def load_tokenizers(source: Pretrained) -> list[Tokenizer]:
+def imported_tokenizers(source: Pretrained) -> list[Tokenizer]:
     """Return the tokenizer of a language model, or those of source and target. Raises UserError."""
     try:
         return [_huggingface(source)] if source.architecture.task == "gpt" else _marian(source)
@@ -53,6 +53,7 @@ def _huggingface(source: Pretrained) -> Tokenizer:
     if content["model"]["type"] == "Unigram" and content["model"].get("unk_id") is not None:
         unknown = content["model"]["vocab"][content["model"]["unk_id"]][0]
     unk = next((token for token, name in tokens.items() if name == unknown), -1)
+    unk = -1 if unk in (start, end, pad) else unk  # as in tokenizers that split text into bytes, and need none
     special = {token["id"] for token in content["added_tokens"] if token["special"]} | {start, end, pad}
     special |= {unk} - {-1} | {token for token in range(rows) if token not in tokens}
     ids = {"pad_id": pad, "unk_id": unk, "bos_id": start, "eos_id": end, "start_id": start}

@@ -5,15 +5,14 @@ from __future__ import annotations
 from torch import Tensor
 
 from interop.pretrained.conversion import to_ours
-from interop.pretrained.folder import INDEX, WEIGHTS, Pretrained, read_tensors
+from interop.pretrained.folder import Pretrained, read_tensors, weights_file
 
 
 def load_weights(source: Pretrained, context: int | None = None) -> dict[str, Tensor]:
     """Return our parameters, float32, on the CPU. context: that of our model if it is shorter; learned positions beyond
     it are left out. Raises UserError naming the first tensor that does not fit."""
-    file = source.folder / (WEIGHTS if (source.folder / WEIGHTS).exists() else INDEX)
-    tensors = read_tensors(source.folder)
-    found = to_ours(source.architecture, source.architecture.pieces(source.shapes), tensors, file)
+    architecture, tensors = source.architecture, read_tensors(source.folder)
+    found = to_ours(architecture, architecture.pieces(source.shapes), tensors, weights_file(source.folder))
     positions = "embedding.positions.weight"
     if positions in found and context is not None:
         found[positions] = found[positions][:context]

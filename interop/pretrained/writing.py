@@ -56,8 +56,8 @@ def write_folder(
     save_file(to_theirs(architecture.pieces(shapes), weights), folder / WEIGHTS, metadata={"format": "pt"})
 
 
-def write_tokenizers(tokenizers: Sequence[Tokenizer], folder: Path) -> None:
-    """Write the files of imported tokenizers as they came, into an existing folder."""
+def write_tokenizers(tokenizers: Sequence[Tokenizer], context: int, folder: Path) -> None:
+    """Write the files of imported tokenizers as they came, into an existing folder. context: of the model."""
     first, last = tokenizers[0], tokenizers[-1]
     if isinstance(first, HuggingFaceTokenizer):
         names = {"bos_token": first.start_id, "eos_token": first.eos_id, "pad_token": first.pad_id}
@@ -73,4 +73,5 @@ def write_tokenizers(tokenizers: Sequence[Tokenizer], folder: Path) -> None:
             (folder / f"{side}.spm").write_bytes(tokenizer.sentencepiece_model)
         for name, tokenizer in {"vocab.json": first, **({"target_vocab.json": last} if separate else {})}.items():
             (folder / name).write_text(json.dumps(tokenizer.vocabulary, ensure_ascii=False), encoding="utf-8")
+    content |= {"model_max_length": context, "clean_up_tokenization_spaces": False}
     (folder / "tokenizer_config.json").write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")

@@ -84,6 +84,18 @@ def test_the_lens_of_the_last_layer_is_the_model(task: str) -> None:
     assert not torch.allclose(stream.lens(0), logits, atol=1e-1)
 
 
+@pytest.mark.parametrize("norm", ["rms", "layer"])
+@torch.no_grad()
+def test_the_lens_reads_models_in_bfloat16(norm: str) -> None:
+    """Guards recordings of models in half precision: torch's LayerNorm rejects weights of another format than its
+    input."""
+    model, inputs = made("gpt", replace(SHAPE, norm=norm, bias=True))
+    model.bfloat16()
+    with record_residual_stream(model) as stream:
+        logits = model(*inputs).float()
+    assert ((stream.lens(1) - logits).abs() < 0.02 * logits.abs().max()).all()
+
+
 @torch.no_grad()
 def test_a_head_contributes_what_is_lost_without_it_in_the_last_layer() -> None:
     """Guards the order of heads and layers: without MLPs after it, removing a head changes the stream by its part."""

@@ -87,7 +87,7 @@ def build_model(config: TrainConfig, tokenizers: list[Tokenizer]) -> Model:
     if config.task == "gpt":
         return GPT(config.model, tokenizers[0].vocab_size, tokenizers[0].start_id)
     source, target = tokenizers[0], tokenizers[-1]
-    return EncoderDecoder(config.model, source.vocab_size, target.vocab_size, shared=len(tokenizers) == 1)
+    return EncoderDecoder(config.model, source.vocab_size, target.vocab_size, shared=config.tokenizer.shared)
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Initial state of training: random weights, the weights of another run, or a checkpoint of a resumed run."""
+"""Initial state of training: random weights, those of another run or program, or a checkpoint of a resumed run."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from configs.whole_file import remove_partial
 from data.prepared import Prepared
 from data.tokens.loading import tokenizer_from
 from data.tokens.tokenizer import Tokenizer
+from interop.pretrained.tokenizers import imported_tokenizers
+from interop.pretrained.weights import load_weights
 from training.checkpoints.files import fix
 from training.checkpoints.folder import remove_left_overs, rewind
 from training.checkpoints.loading import Checkpoint, read_checkpoint, set_aside
@@ -22,7 +24,8 @@ from training.hardware.out_of_memory import is_out_of_memory
 from training.processes.processes import SINGLE, Processes
 from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.name_and_lock import check_free, create, locked
-from training.run_folder.saved_config import check_inside, load_config, run_and_checkpoint, save_config
+from training.run_folder.origin import inherited, read_origin
+from training.run_folder.saved_config import check_inside, run_and_checkpoint, save_config
 from training.run_folder.test_results import forget_test_after
 from training.run_folder.tokenizers import load_tokenizers, save_source_alphabet, save_tokenizers
 from training.trainer import Trainer
@@ -34,9 +37,9 @@ class StartingPoint:
 
     config: TrainConfig
     checkpoint: Checkpoint | None = None
-    """Checkpoint with the initial weights; None for random weights."""
+    """Checkpoint, or folder of transformers, with the initial weights; None for random weights."""
     tokenizers: list[Tokenizer] | None = None
-    """Tokenizers of the checkpoint's run; None to train new ones."""
+    """Tokenizers of the model with these weights; None to train new ones."""
     run: Path | None = None
     """Folder of the resumed run, locked."""
     notes: tuple[str, ...] = ()
@@ -50,7 +53,7 @@ class StartingPoint:
 
 @contextmanager
 def starting_point(config: TrainConfig, processes: Processes = SINGLE) -> Iterator[StartingPoint]:
-    """Load the run of `config.resume` or `config.init_from`, if set; a resumed run is locked inside the context.
+    """Load what `config.resume` or `config.init_from` names, if set; a resumed run is locked inside the context.
 
     Of several processes, only the main one reads and writes run folders; the others receive the config and the
     tokenizers here, and the trainer's state when training starts. Raises UserError if the new run's name is taken or
@@ -74,7 +77,8 @@ def with_work_for(world: int, start: StartingPoint) -> StartingPoint:
         idle = f"note: {world} processes share trainer.accumulate={trainer.accumulate} micro-batches: some have no work"
         return replace(start, notes=(idle,))
     raised = f"trainer.accumulate={world} (was {trainer.accumulate}): one micro-batch per step for each process"
-    return replace(start, config=replace(start.config, trainer=replace(trainer, accumulate=world)), notes=(raised,))
+    config = replace(start.config, trainer=replace(trainer, accumulate=world))
+    return replace(start, config=config, notes=(*start.notes, raised))
 
 
 @contextmanager
@@ -90,18 +94,24 @@ def locked_start(config: TrainConfig) -> Iterator[StartingPoint]:
         return
     check_free(config)
     if config.init_from:
-        origin, which = run_and_checkpoint(expanded(config.init_from), "best")
-        trained, mine = load_config(origin), config.model
-        if config.task != trained.task:
-            raise UserError(
-                f"init_from={config.init_from}: was trained with task={trained.task}, not task={config.task}"
-            )
-        own = ("dropout", "word_dropout", "attention_dropout")
-        model = replace(trained.model, **{name: getattr(mine, name) for name in own})
-        config = replace(config, model=model, tokenizer=trained.tokenizer)
-        yield StartingPoint(config, read_checkpoint(origin, which), load_tokenizers(origin))
+        yield new_start(config, config.init_from)
     else:
         yield StartingPoint(config)
+
+
+def new_start(config: TrainConfig, init_from: str) -> StartingPoint:
+    """Load the weights and tokenizers from which a new run starts. Raises UserError."""
+    origin = read_origin(init_from)
+    if config.task != origin.task:
+        raise UserError(f"init_from={init_from}: was trained with task={origin.task}, not task={config.task}")
+    config = inherited(config, origin)
+    if origin.pretrained is None:
+        run, which = run_and_checkpoint(expanded(init_from), "best")
+        return StartingPoint(config, read_checkpoint(run, which), load_tokenizers(run))
+    folder = origin.pretrained.folder
+    weights = Checkpoint(folder, 0, load_weights(origin.pretrained, config.model.context))
+    note = f"starts from {folder}, {origin.pretrained.architecture.class_name} of transformers"
+    return StartingPoint(config, weights, imported_tokenizers(origin.pretrained), notes=(note,))
 
 
 @contextmanager

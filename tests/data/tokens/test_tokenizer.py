@@ -205,7 +205,7 @@ def test_token_files_use_two_bytes_where_they_can(tmp_path) -> None:
     assert token_dtype(65536) is np.uint16
     assert token_dtype(65537) is np.uint32
     for vocab_size, ids in ((65536, [65535, 1, 0]), (65537, [65536, 1, 0])):
-        with TokenWriter(tmp_path / "tokens.bin", vocab_size) as writer:
+        with TokenWriter(tmp_path / "tokens.bin", vocab_size, unk_id=1) as writer:
             writer.write([ids, []])
             writer.write([[5]])
         assert (writer.count, writer.unknown) == (4, 1)

@@ -1,0 +1,47 @@
+"""Where a new run starts from (`init_from`): another run, or a folder of Hugging Face transformers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from configs.program import expanded
+from data.config import TokenizerConfig
+from interop.pretrained.folder import Pretrained, is_pretrained, read_folder
+from model.config import ModelConfig
+from training.config import TrainConfig
+from training.run_folder.saved_config import load_config, run_and_checkpoint
+
+OWN = ("dropout", "word_dropout", "attention_dropout")
+"""Settings of the model that a new run does not inherit."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a new run inherits."""
+
+    task: str
+    model: ModelConfig
+    tokenizer: TokenizerConfig
+    pretrained: Pretrained | None = None
+    """The folder of transformers; None for a run."""
+
+
+def read_origin(init_from: str) -> Origin:
+    """Read the config of the run, or of the folder of transformers, that `init_from` names, without torch. Raises
+    UserError."""
+    path = expanded(init_from)
+    if is_pretrained(path):
+        from interop.pretrained.tokenizers import tokenizer_config  # late: most runs need no tokenizer here
+
+        source = read_folder(path)
+        return Origin(source.architecture.task, source.config, tokenizer_config(source), source)
+    config = load_config(run_and_checkpoint(path)[0])
+    return Origin(config.task, config.model, config.tokenizer)
+
+
+def inherited(config: TrainConfig, origin: Origin) -> TrainConfig:
+    """Return the config with the origin's model and tokenizer. Windows of a model of transformers may be shorter."""
+    own = {name: getattr(config.model, name) for name in OWN}
+    if origin.pretrained is not None:
+        own["context"] = min(config.model.context, origin.model.context)
+    return replace(config, model=replace(origin.model, **own), tokenizer=origin.tokenizer)
