@@ -19,7 +19,12 @@ class HuggingFaceTokenizer(PretrainedTokenizer):
 
     def __init__(self, model: bytes) -> None:
         super().__init__(model)
-        self._tokenizer = library().Tokenizer.from_str(json.dumps(self.content["tokenizer"]))
+        try:
+            self._tokenizer = library().Tokenizer.from_str(json.dumps(self.content["tokenizer"]))
+        except UserError:
+            raise
+        except Exception as error:  # the library raises this class itself
+            raise ValueError(str(error)) from error
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self._tokenizer.post_processor = library().processors.Sequence([])  # others trim the spaces off spans

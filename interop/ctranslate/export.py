@@ -23,7 +23,7 @@ ONE, TWO = ("sentencepiece.model",), ("sentencepiece.source.model", "sentencepie
 def write_ctranslate2(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
     """Write model and tokenizers; as `interop.formats.Exporter`."""
     if not isinstance(trained.tokenizers[0], SentencePieceTokenizer):
-        fix = "export with format=huggingface, and convert that folder with ct2-transformers-converter"
+        fix = "use format=huggingface, and ct2-transformers-converter on that folder"
         raise UserError(f"format=ctranslate2: the tokenizer came with a model of transformers (init_from): {fix}")
     write_model(trained.model, trained.tokenizers, folder)
     names = ONE if len(trained.tokenizers) == 1 else TWO

@@ -47,7 +47,7 @@ and goes on with the tokens written so far."""
 def write_onnx(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
     """Write graph, weights, tokenizer and model card; as `interop.formats.Exporter`."""
     if is_imported(trained):
-        fix = "export it with format=huggingface, and that folder with OnnxExporter of transformers"
+        fix = "use format=huggingface, and OnnxExporter of transformers on that folder"
         raise UserError(f"format=onnx: the model came from transformers (init_from): {fix}")
     theirs = in_transformers(trained)
     theirs.generation_config = None  # which is not part of a graph

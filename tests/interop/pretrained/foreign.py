@@ -10,6 +10,8 @@ import torch
 import transformers
 from transformers import AutoConfig, PreTrainedModel
 
+from interop.pretrained.architectures import ARCHITECTURES
+
 SHAPES: dict[str, list[dict[str, Any]]] = {
     "gpt2": [
         {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 24, "vocab_size": 61},
@@ -87,8 +89,65 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
             "decoder_vocab_size": 57,
         },
     ],
+    "llama": [
+        {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40},
+        {
+            "hidden_size": 48,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 6,
+            "num_key_value_heads": 2,
+            "intermediate_size": 64,
+            "rms_norm_eps": 1e-4,
+            "tie_word_embeddings": True,
+        },
+        {
+            "hidden_size": 32,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 1,
+            "intermediate_size": 96,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
+            "attention_bias": True,
+            "mlp_bias": True,
+        },
+    ],
+    "arcee": [
+        {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40, "head_dim": 8}
+    ],
+    "starcoder2": [
+        {
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "intermediate_size": 40,
+            "hidden_act": "gelu_new",
+            "sliding_window": None,
+        }
+    ],
+    "qwen3": [
+        {
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "intermediate_size": 40,
+            "head_dim": 8,
+        }
+    ],
+    "apertus": [
+        {
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "intermediate_size": 40,
+            "hidden_act": "relu2",
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+        }
+    ],
 }
-"""Settings of three models of each architecture."""
+"""Settings of models of each architecture: three of those that are fine-tuned most."""
 
 VOCABULARY, CONTEXT = 61, 24
 
@@ -109,18 +168,14 @@ def small_model(name: str, shape: int, **more: Any) -> PreTrainedModel:
     if name != "gpt2":
         values |= {"vocab_size": VOCABULARY, "max_position_embeddings": CONTEXT}
     config = AutoConfig.for_model(name, attn_implementation="eager", **values, **more)
-    architecture = {
-        "gpt2": "GPT2LMHeadModel",
-        "gpt_neox": "GPTNeoXForCausalLM",
-        "nanochat": "NanoChatForCausalLM",
-        "marian": "MarianMTModel",
-    }[name]
     torch.manual_seed(shape)
-    model: PreTrainedModel = getattr(transformers, architecture)(config)
+    model: PreTrainedModel = getattr(transformers, ARCHITECTURES[name].class_name)(config)
     with torch.no_grad():
         for weight in model.parameters():
             if weight.requires_grad:  # not the sinusoidal positions
                 weight.add_(torch.randn_like(weight), alpha=0.3 if weight.dim() < 2 else 1.5 * weight.shape[-1] ** -0.5)
+        for layer in model.model.layers if name in ("qwen3", "apertus") else ():  # here both have one gain
+            layer.self_attn.k_norm.weight.copy_(layer.self_attn.q_norm.weight)
         if name == "marian":
             model.final_logits_bias.normal_()
     return model.eval()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from configs.errors import UserError
 from interop.pretrained.folder import Pretrained, read_folder, read_tensors
+from interop.pretrained.tokenizers import imported_tokenizers
 from interop.pretrained.weights import load_weights
 from interop.pretrained.writing import architecture_for, write_folder
 from model.encoder_decoder import EncoderDecoder
@@ -18,7 +21,7 @@ from model.gpt import GPT
 from model.recording import record_attention
 from tests.interop.pretrained.foreign import SHAPES, inputs_of, saved, small_model
 
-CASES = [(name, shape) for name in SHAPES for shape in range(3)]
+CASES = [(name, shape) for name, shapes in SHAPES.items() for shape in range(len(shapes))]
 IDS = [f"{name}-{shape}" for name, shape in CASES]
 
 
@@ -116,3 +119,34 @@ def test_a_model_without_a_head_is_read(tmp_path: Path) -> None:
     save_file(tensors, folder / "model.safetensors")
     model = ours(read_folder(folder))
     assert (model(*inputs.ours) - theirs(**inputs.theirs).logits).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_files_of_torch_are_read(zipped: bool, tmp_path: Path) -> None:
+    """Guards models that the hub has only as pytorch_model.bin, of torch before and since 1.6."""
+    theirs = small_model("marian", 0)
+    source = read_folder(saved(theirs, tmp_path / "theirs"))
+    expected = load_weights(source)
+    path = tmp_path / "theirs" / "model.safetensors"
+    content = {**theirs.state_dict(), "model.encoder.embed_positions.weight": torch.zeros(24, 32)}
+    torch.save(content, path.with_name("pytorch_model.bin"), _use_new_zipfile_serialization=zipped)
+    path.unlink()
+    found = load_weights(read_folder(tmp_path / "theirs"))
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[key], expected[key]) for key in expected)
+
+
+def test_no_other_program_is_needed(gpt2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards imports on machines without transformers, and against a library that looks for files on the hub."""
+    for name in ("transformers", "huggingface_hub"):
+        monkeypatch.setitem(sys.modules, name, None)
+    source = read_folder(gpt2)
+    assert load_weights(source).keys() == dict(ours(source).named_parameters()).keys()
+    assert imported_tokenizers(source)[0].encode("the cat") != []
+
+
+def test_a_missing_library_is_named(gpt2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards the message for an installation without the extra."""
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(UserError, match=r"needs the package tokenizers: .*pip install -e '.\[pretrained\]'"):
+        imported_tokenizers(read_folder(gpt2))

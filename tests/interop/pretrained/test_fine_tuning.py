@@ -1,0 +1,137 @@
+"""Everything that works on a run works on one that starts from an imported model: the real programs, on small folders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+from attention_maps.files.store import load
+from attention_maps.record.recording import Kind
+from interop.pretrained.folder import read_folder
+from interop.pretrained.tokenizers import imported_tokenizers
+from interop.pretrained.weights import load_weights
+from tests.conftest import evaluate_command, export_command, generate_command, train_command
+from tests.interop.pretrained.conftest import JAPANESE, WORDS, lines
+from tests.training.evaluation.reports.programs import command
+from training.checkpoints.loading import read_checkpoint
+from training.run_folder.loaded_run import load_run
+
+RECIPE = (
+    "trainer.evaluate_every=10 trainer.log_every=10 optim.lr=3e-3 schedule.warmup=2 trainer.test=false trainer.samples=1"
+    " trainer.batch_size=8 data.batch_tokens=256 trainer.evaluate_sentences=8 attention.examples=1 model.dropout=0.1"
+).split()
+TEXT = ["data=text", "data.path=book.txt", *RECIPE]
+PAIRS = ["task=translate", "data=pairs", "data.path=pairs.tsv", *RECIPE]
+
+Program = Callable[..., int]
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
+    """Return a function that runs a program in `tmp_path`, where the data are, in this process."""
+    monkeypatch.chdir(tmp_path)
+    Path("book.txt").write_text("\n".join(lines(400)))
+    translated = dict(zip(WORDS, JAPANESE * 2, strict=False))
+    pairs = [(line, " ".join(translated.get(word, word) for word in line[:-1].split())) for line in lines(400, 5)]
+    Path("pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    yield lambda run, *arguments: command(monkeypatch, run, *arguments)
+
+
+def curve(run: str) -> list[float]:
+    """Return the validation losses of a run."""
+    return [json.loads(line)["val/loss"] for line in Path(run, "metrics.jsonl").read_text().splitlines()]
+
+
+def check_maps(run: str, *kinds: Kind) -> None:
+    """Assert that the last recording of a run has maps of these kinds."""
+    recording = load(max(Path(run, "attention").glob("step_*.safetensors")))
+    assert recording.step == 30
+    for kind in kinds:
+        assert recording.maps(0, kind, 1).sum(-1) == pytest.approx(1, abs=2e-2)
+
+
+def check_export(run: str, folder: Path, original: Path) -> None:
+    """Assert that an exported folder is the run, and in everything but the weights the folder that it came from."""
+    before, after = read_folder(original), read_folder(folder)
+    assert after.config == before.config
+    assert after.architecture is before.architecture
+    weights = read_checkpoint(Path(run), "best").weights
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in load_weights(after).items())
+    texts = [*lines(50, 9), *lines(50, 9, JAPANESE)]
+    for mine, theirs in zip(imported_tokenizers(after), imported_tokenizers(before), strict=True):
+        assert mine.encode_batch(texts) == theirs.encode_batch(texts)
+        assert (mine.special_ids, mine.stop_ids, mine.bos_id) == (theirs.special_ids, theirs.stop_ids, theirs.bos_id)
+
+
+@pytest.mark.slow
+def test_a_language_model_is_fine_tuned(program: Program, gpt2: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards the whole way: import, training, maps, resume, generation, scores, export, and import of the export."""
+    assert program(train_command, f"init_from={gpt2}", *TEXT, "name=tuned", "trainer.steps=30") == 0
+    shown = capsys.readouterr()
+    assert f"starts from {gpt2}, GPT2LMHeadModel of transformers" in shown.out
+    assert "warning" not in shown.out + shown.err
+    losses = curve("runs/tuned")
+    assert losses[-1] < losses[0] - 0.3
+    check_maps("runs/tuned", "decoder")
+
+    assert program(train_command, "resume=runs/tuned", "trainer.steps=40") == 0
+    assert len(curve("runs/tuned")) == len(losses) + 1
+    assert program(generate_command, "run=runs/tuned", "prompt=the cat", "max_tokens=20") == 0
+    capsys.readouterr()
+    assert program(evaluate_command, "run=runs/tuned", "split=valid") == 0
+    assert f"{curve('runs/tuned')[-1]:.3f}" in capsys.readouterr().out
+
+    assert program(export_command, "run=runs/tuned", "to=out") == 0
+    assert "logits equal" in capsys.readouterr().out
+    check_export("runs/tuned", Path("out"), gpt2)
+    written = pipeline("text-generation", "out")("the cat", do_sample=False)[0]["generated_text"]
+    assert written.startswith("the cat")
+    for other, message in (("ctranslate2", "use format=huggingface"), ("onnx", "use format=huggingface")):
+        assert program(export_command, "run=runs/tuned", "to=other", f"format={other}") == 2
+        assert message in capsys.readouterr().err
+
+    again = [*TEXT, "name=again", "trainer.steps=1", "optim.lr=1e-9", "trainer.evaluate_every=1"]
+    assert program(train_command, "init_from=out", *again) == 0
+    assert curve("runs/again")[-1] == pytest.approx(min(curve("runs/tuned")), abs=0.01)
+
+
+@pytest.mark.slow
+def test_a_translator_is_fine_tuned(program: Program, marian: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards the same for an encoder-decoder with post-norm, a tokenizer for each side and one table for both."""
+    assert program(train_command, f"init_from={marian}", *PAIRS, "name=tuned", "trainer.steps=30") == 0
+    shown = capsys.readouterr()
+    assert "warning" not in shown.out + shown.err
+    losses = curve("runs/tuned")
+    assert losses[-1] < losses[0] - 0.3
+    check_maps("runs/tuned", "encoder", "decoder", "cross")
+
+    assert program(train_command, "resume=runs/tuned", "trainer.steps=40") == 0
+    capsys.readouterr()
+    assert program(generate_command, "run=runs/tuned", "prompt=the cat sat.") == 0
+    translated = capsys.readouterr().out.strip()
+    assert program(evaluate_command, "run=runs/tuned", "split=valid") == 0
+    assert "bleu" in capsys.readouterr().out.lower()
+
+    assert program(export_command, "run=runs/tuned", "to=out") == 0
+    check_export("runs/tuned", Path("out"), marian)
+    tokenizer, model = AutoTokenizer.from_pretrained("out"), AutoModelForSeq2SeqLM.from_pretrained("out")
+    found = model.generate(**tokenizer(["the cat sat."], return_tensors="pt"))
+    assert tokenizer.batch_decode(found, skip_special_tokens=True) == [translated]
+
+
+@pytest.mark.slow
+def test_windows_may_be_shorter(program: Program, gpt2: Path) -> None:
+    """Guards fine-tuning of long contexts on small machines: learned positions beyond the window are left out."""
+    short = [*TEXT, "model.context=16", "name=short", "trainer.steps=1", "trainer.evaluate_every=1"]
+    assert program(train_command, f"init_from={gpt2}", *short) == 0
+    run = load_run(Path("runs/short"))
+    source = read_folder(gpt2)
+    assert run.config.model == replace(source.config, context=16, dropout=0.1)
+    positions = load_weights(source)["embedding.positions.weight"]
+    assert (run.model.embedding.positions.weight - positions[:16]).abs().max() < 0.01

@@ -1,0 +1,152 @@
+"""Folders and settings that cannot be imported are refused in one sentence, before anything is written."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from configs.errors import UserError
+from interop.pretrained.folder import read_folder
+from interop.pretrained.weights import load_weights
+from tests.conftest import train_command
+from tests.interop.pretrained.foreign import saved, small_model
+from tests.training.evaluation.reports.programs import command
+from training.composed_run import compose_run
+
+
+def refusal(name: str, shape: int, folder: Path, **changes: Any) -> list[str]:
+    """Return the problems of a folder whose config.json has been changed."""
+    path = saved(small_model(name, shape), folder) / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(UserError) as error:
+        read_folder(folder)
+    return [problem.removeprefix(f"{path}: ") for problem in error.value.args]
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "message"),
+    [
+        ("gpt2", "model_type", "bert", "model_type=bert: cannot be imported, only apertus, arcee, gpt2, gpt_neox,"),
+        ("gpt2", "scale_attn_by_inverse_layer_idx", True, "attention scores are scaled alike in all layers here"),
+        ("gpt2", "activation_function", "quick_gelu", "cannot be imported, only gelu_new, gelu_pytorch_tanh"),
+        ("gpt2", "n_layer", "two", "must be a whole number of at least 1"),
+        ("gpt2", "n_head", 5, "model.width (32) must be a multiple of model.heads (5)"),
+        ("gpt2", "quantization_config", {"bits": 4}, "quantised weights cannot be imported"),
+        ("gpt_neox", "attention_bias", False, "biases in all linear layers or in none"),
+        ("llama", "rope_parameters", {"rope_type": "yarn"}, "rope_type=yarn: positions are not scaled here"),
+        ("llama", "head_dim", 16, "heads are hidden_size / num_attention_heads = 8 wide here"),
+        ("llama", "mlp_bias", True, "mlp_bias=True: a model here has biases in all linear layers or in none"),
+        ("marian", "decoder_ffn_dim", 99, "differs from encoder_ffn_dim=64"),
+    ],
+)
+def test_what_our_blocks_do_not_compute_is_named(
+    name: str, key: str, value: object, message: str, tmp_path: Path
+) -> None:
+    """Guards against a model that computes something else without a word."""
+    (problem,) = refusal(name, 0, tmp_path, **{key: value})
+    assert message in problem
+
+
+def test_all_problems_of_a_config_are_reported_at_once(tmp_path: Path) -> None:
+    """Guards against one error per attempt."""
+    assert len(refusal("gpt2", 0, tmp_path, n_layer=0, activation_function="mish", scale_attn_weights=False)) == 3
+
+
+class Harmful:
+    """Unpickling it writes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return Path.write_text, (self.path, "executed")
+
+
+def damaged(folder: Path) -> str:
+    """Return what is said about the weights of a folder."""
+    with pytest.raises(UserError) as error:
+        load_weights(read_folder(folder))
+    (message,) = error.value.args
+    return message.removeprefix(f"{folder}")
+
+
+def test_no_code_in_a_folder_is_executed(copied: Path) -> None:
+    """Guards against pickles that run a program: torch.save of anything but tensors."""
+    (copied / "model.safetensors").unlink()
+    for save in (
+        lambda content, path: torch.save(content, path),
+        lambda content, path: path.write_bytes(pickle.dumps(content)),
+    ):
+        save({"wte.weight": Harmful(copied / "harm")}, copied / "pytorch_model.bin")
+        assert "/pytorch_model.bin: is damaged" in damaged(copied)
+        assert not (copied / "harm").exists()
+    torch.save([1], copied / "pytorch_model.bin")
+    assert "not a dictionary of tensors" in damaged(copied)
+
+
+def test_weights_that_do_not_fit_are_named(copied: Path) -> None:
+    """Guards against models of which a part would stay random."""
+    path = copied / "model.safetensors"
+    whole = load_file(path)
+    cases = [
+        (
+            {"transformer.wpe.weight": torch.zeros(8, 32)},
+            "transformer.wpe.weight has shape (8, 32), but by config.json",
+        ),
+        ({"transformer.h.2.ln_1.bias": torch.zeros(32)}, "transformer.h.2.ln_1.bias: GPT2LMHeadModel with this config"),
+        ({"transformer.ln_f.bias": torch.zeros(32, dtype=torch.int8)}, "torch.int8 numbers; quantised models cannot"),
+    ]
+    for change, message in cases:
+        save_file(whole | change, path)
+        assert message in damaged(copied)
+    save_file({name: tensor for name, tensor in whole.items() if name != "transformer.ln_f.bias"}, path)
+    assert "transformer.ln_f.bias is missing, a tensor of gpt2" in damaged(copied)
+    path.write_bytes(path.read_bytes()[:1000])
+    assert "/model.safetensors: is damaged" in damaged(copied)
+    path.unlink()
+    assert "contains neither model.safetensors nor pytorch_model.bin" in damaged(copied)
+    index = copied / "model.safetensors.index.json"
+    for name, message in (("../secret", "names ../secret, which is not in this folder"), ("part", "cannot be read")):
+        index.write_text(json.dumps({"weight_map": {"wte.weight": name}}))
+        assert message in damaged(copied)
+
+
+def test_settings_that_contradict_the_folder_are_named(gpt2: Path, marian: Path) -> None:
+    """Guards against settings that are ignored without a word."""
+    text = ["data=text", "data.path=book.txt", f"init_from={gpt2}"]
+    wrong = ("model.width=64", "tokenizer.kind=char", "model.context=64", "model.norm=rms")
+    found = compose_run([*text, *wrong]).problems
+    for setting, problem in zip(wrong, found, strict=True):
+        key, name = setting.partition("=")[0], f"init_from={gpt2}"
+        assert problem.startswith(f"{setting}: {name} was trained with {key}=")
+    assert compose_run([*text, "tokenizer=bpe", "model.width=32", "model.dropout=0.1"]).problems == []
+
+    shorter = compose_run([*text, "model.context=16"])
+    assert (shorter.problems, shorter.config.model.context) == ([], 16)
+    assert compose_run(text).config.model.context == 32
+    assert "add task=translate" in compose_run(["data=pairs", "data.path=x", f"init_from={marian}"]).problems[0]
+
+
+def test_a_refusal_is_one_line_and_writes_nothing(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards exit code 2 without a traceback, and against a run folder without a run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "book.txt").write_text("the cat sat on a mat. " * 200)
+    recipe = ["init_from=copied", "data=text", "data.path=book.txt", "trainer.steps=1"]
+    (copied / "model.safetensors").write_bytes(b"damage")
+    assert command(monkeypatch, train_command, *recipe) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: copied/model.safetensors: is damaged")
+    (copied / "tokenizer.json").unlink()
+    assert command(monkeypatch, train_command, *recipe) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: copied/tokenizer.json: is missing; in transformers,")
+    assert not (tmp_path / "runs").exists()
