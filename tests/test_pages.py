@@ -21,18 +21,26 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 COMMAND = re.compile(r"python (train|generate|evaluate|export)\.py ([^#`\n]*)")
 """A command in a code block or within a line, up to a comment."""
 
+FILES = {"tokenizer.json", "tokenizer.model", "model.safetensors"}
+"""Names of files that look like settings."""
+
 SETTING = re.compile(r"`\+?([a-z_]+(?:\.[a-z_]+)?)(?:=([^`\s]*))?[^`]*`")
 """A setting within a line, e.g. `optim.lr` or `model.context=16`."""
 
 
 def commands(program: str) -> list[tuple[str, list[str]]]:
-    """Return every command of a program on the pages as (page, arguments), except commands with the reader's own runs;
+    """Return every command of a program on the pages as (page, arguments), except those with the reader's own runs and
+    models;
     `…` is replaced by the data."""
     found = []
     for page in PAGES:
         for name, rest in COMMAND.findall(page.read_text(encoding="utf-8")):
             arguments = shlex.split(rest.partition(" < ")[0])
-            given = ["data.path=…" if each == "…" else each for each in arguments if "runs/NAME" not in each]
+            given = [
+                "data.path=…" if each == "…" else each
+                for each in arguments
+                if "runs/NAME" not in each and "init_from=" not in each
+            ]
             found += [(page.name, given)] if name == program else []
     return found
 
@@ -75,7 +83,7 @@ def test_every_setting_that_a_page_names_exists(page: Path) -> None:
     named = SETTING.findall(page.read_text(encoding="utf-8"))
     modules = {path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in ROOT.glob("*/*")}
     dotted = {key for key, _ in named if "." in key and key.partition(".")[0] in GROUPS}
-    wrong = sorted(dotted - modules - set(keys))
+    wrong = sorted(dotted - modules - set(keys) - FILES)
     wrong += [
         f"{key}={value}"
         for key, value in named

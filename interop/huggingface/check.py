@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -81,7 +82,9 @@ def encoders(folder: Path, count: int) -> list[Encoder]:
     """Return functions from texts to their token ids, by the tokenizer of the folder; if `count` is 2, by those of
     source and target."""
     first, *others = [folder, *sorted(folder.glob("*_tokenizer"))]
-    theirs = [AutoTokenizer.from_pretrained(place, trust_remote_code=False) for place in (first, *others)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")  # of Marian's, not used for ids
+        theirs = [AutoTokenizer.from_pretrained(place, trust_remote_code=False) for place in (first, *others)]
     found: list[Encoder] = [partial(encoded, each, "text") for each in theirs]
     if len(found) < count:  # Marian has one tokenizer with two sides
         found.append(partial(encoded, theirs[0], "text_target"))

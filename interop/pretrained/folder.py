@@ -24,6 +24,9 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FILES = (WEIGHTS, f"{WEIGHTS}.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 """Files with the weights, or with the names of the files that contain them; the first one of several is read."""
 
+LARGE = 1 << 28
+"""Numbers of a matrix, of a gigabyte, that only a large file contains."""
+
 
 def is_pretrained(path: Path) -> bool:
     """Whether a folder is one of transformers, and not a run."""
@@ -63,6 +66,7 @@ def read_folder(folder: Path) -> Pretrained:
     if found := problems(config):
         raise UserError(*(f"{path}: {problem}" for problem in found))
     weights_file(folder)
+    check_size(shapes, folder)
     return Pretrained(folder, architecture, content, shapes)
 
 
@@ -85,6 +89,16 @@ def weights_file(folder: Path) -> Path:
         if (folder / name).exists():
             return folder / name
     raise UserError(f"{folder}: contains neither {WEIGHTS} nor pytorch_model.bin; download the whole model")
+
+
+def check_size(shapes: Shapes, folder: Path) -> None:
+    """Raise UserError, before memory is used, if the largest matrix is large and has more numbers than the weights have
+    bytes."""
+    config = shapes.config
+    largest = config.width * max(shapes.source_vocab, shapes.target_vocab, config.width, config.hidden_width)
+    files = [*folder.glob("*.safetensors"), *folder.glob("*.bin")]
+    if largest > max(LARGE, sum(path.stat().st_size for path in files if path.is_file())):
+        raise UserError(f"{folder / CONFIG}: is that of a larger model than the weights beside it; download both again")
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:

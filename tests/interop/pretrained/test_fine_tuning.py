@@ -1,9 +1,9 @@
-"""Everything that works on a run works on one that starts from an imported model: the real programs, on small folders."""
+"""What works on a run works on one that starts from an imported model: the real programs, on small folders."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +23,9 @@ from training.checkpoints.loading import read_checkpoint
 from training.run_folder.loaded_run import load_run
 
 RECIPE = (
-    "trainer.evaluate_every=10 trainer.log_every=10 optim.lr=3e-3 schedule.warmup=2 trainer.test=false trainer.samples=1"
-    " trainer.batch_size=8 data.batch_tokens=256 trainer.evaluate_sentences=8 attention.examples=1 model.dropout=0.1"
+    "trainer.evaluate_every=10 trainer.log_every=10 optim.lr=3e-3 schedule.warmup=2 trainer.test=false"
+    " trainer.samples=1 trainer.batch_size=8 data.batch_tokens=256 trainer.evaluate_sentences=8 attention.examples=1"
+    " model.dropout=0.1"
 ).split()
 TEXT = ["data=text", "data.path=book.txt", *RECIPE]
 PAIRS = ["task=translate", "data=pairs", "data.path=pairs.tsv", *RECIPE]
@@ -33,14 +34,14 @@ Program = Callable[..., int]
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     """Return a function that runs a program in `tmp_path`, where the data are, in this process."""
     monkeypatch.chdir(tmp_path)
     Path("book.txt").write_text("\n".join(lines(400)))
     translated = dict(zip(WORDS, JAPANESE * 2, strict=False))
     pairs = [(line, " ".join(translated.get(word, word) for word in line[:-1].split())) for line in lines(400, 5)]
     Path("pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
-    yield lambda run, *arguments: command(monkeypatch, run, *arguments)
+    return lambda run, *arguments: command(monkeypatch, run, *arguments)
 
 
 def curve(run: str) -> list[float]:
@@ -115,6 +116,7 @@ def test_a_translator_is_fine_tuned(program: Program, marian: Path, capsys: pyte
     capsys.readouterr()
     assert program(generate_command, "run=runs/tuned", "prompt=the cat sat.") == 0
     translated = capsys.readouterr().out.strip()
+    assert set(translated.split()) & {*JAPANESE, *WORDS}
     assert program(evaluate_command, "run=runs/tuned", "split=valid") == 0
     assert "bleu" in capsys.readouterr().out.lower()
 

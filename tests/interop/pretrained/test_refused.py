@@ -59,6 +59,12 @@ def test_all_problems_of_a_config_are_reported_at_once(tmp_path: Path) -> None:
     assert len(refusal("gpt2", 0, tmp_path, n_layer=0, activation_function="mish", scale_attn_weights=False)) == 3
 
 
+def test_a_config_of_a_larger_model_uses_no_memory(tmp_path: Path) -> None:
+    """Guards against a config.json whose sizes alone fill the memory."""
+    (problem,) = refusal("gpt_neox", 0, tmp_path, hidden_size=2**30)
+    assert problem.startswith("is that of a larger model than the weights beside it")
+
+
 class Harmful:
     """Unpickling it writes a file."""
 
