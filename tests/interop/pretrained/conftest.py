@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
+import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from tests.interop.pretrained.foreign import saved
+from tests.interop.pretrained.foreign import saved, sharpen
 
 WORDS = "the cat sat on a mat and we saw her red hat in an old tin box at one of ten".split()
 JAPANESE = "猫 が マット に いる 私 は 赤い 帽子 を 見た".split()
@@ -21,9 +22,9 @@ EOT = "<|endoftext|>"
 
 
 def lines(count: int, seed: int = 0, words: list[str] = WORDS) -> list[str]:
-    """Return sentences of random words."""
-    draw = random.Random(seed)
-    return [" ".join(draw.choices(words, k=draw.randrange(3, 9))) + "." for _ in range(count)]
+    """Return sentences of random words, which have no spaces between them in Japanese."""
+    draw, space = random.Random(seed), "" if words is JAPANESE else " "
+    return [space.join(draw.choices(words, k=draw.randrange(3, 9))) + "." for _ in range(count)]
 
 
 def byte_level_bpe(size: int) -> Tokenizer:
@@ -108,7 +109,12 @@ def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pad_token_id=size - 1,
         decoder_start_token_id=size - 1,
     )
-    saved(transformers.MarianMTModel(config), folder)
+    torch.manual_seed(1)
+    model = transformers.MarianMTModel(config)
+    sharpen(model)
+    model.final_logits_bias.normal_()
+    model.final_logits_bias[0, 0] += 8.0  # translations end
+    saved(model, folder)
     return folder
 
 

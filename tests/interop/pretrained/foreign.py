@@ -11,6 +11,10 @@ import transformers
 from transformers import AutoConfig, PreTrainedModel
 
 from interop.pretrained.architectures import ARCHITECTURES
+from interop.pretrained.folder import Pretrained
+from interop.pretrained.weights import load_weights
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
 
 SHAPES: dict[str, list[dict[str, Any]]] = {
     "gpt2": [
@@ -170,15 +174,21 @@ def small_model(name: str, shape: int, **more: Any) -> PreTrainedModel:
     config = AutoConfig.for_model(name, attn_implementation="eager", **values, **more)
     torch.manual_seed(shape)
     model: PreTrainedModel = getattr(transformers, ARCHITECTURES[name].class_name)(config)
+    sharpen(model)
     with torch.no_grad():
-        for weight in model.parameters():
-            if weight.requires_grad:  # not the sinusoidal positions
-                weight.add_(torch.randn_like(weight), alpha=0.3 if weight.dim() < 2 else 1.5 * weight.shape[-1] ** -0.5)
         for layer in model.model.layers if name in ("qwen3", "apertus") else ():  # here both have one gain
             layer.self_attn.k_norm.weight.copy_(layer.self_attn.q_norm.weight)
         if name == "marian":
             model.final_logits_bias.normal_()
     return model.eval()
+
+
+@torch.no_grad()
+def sharpen(model: PreTrainedModel) -> None:
+    """Move weights, gains and biases far from those of a new model, whose predictions are uniform."""
+    for weight in model.parameters():
+        if weight.requires_grad:  # not the sinusoidal positions
+            weight.add_(torch.randn_like(weight), alpha=0.3 if weight.dim() < 2 else 1.5 * weight.shape[-1] ** -0.5)
 
 
 @dataclass(frozen=True)
@@ -216,3 +226,17 @@ def saved(model: PreTrainedModel, folder: Path) -> Path:
     """Save a model as its users have it."""
     model.save_pretrained(folder)
     return folder
+
+
+def built(source: Pretrained) -> GPT | EncoderDecoder:
+    """Return our model with the weights of a folder."""
+    shapes, config = source.shapes, source.config
+    model: GPT | EncoderDecoder = (
+        GPT(config, shapes.target_vocab)
+        if source.architecture.task == "gpt"
+        else EncoderDecoder(config, shapes.source_vocab, shapes.target_vocab, shared=config.share_embeddings)
+    )
+    weights = load_weights(source)
+    assert weights.keys() == dict(model.named_parameters()).keys()
+    model.load_state_dict(weights, strict=False)
+    return model.eval()

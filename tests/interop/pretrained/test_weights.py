@@ -12,31 +12,15 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from configs.errors import UserError
-from interop.pretrained.folder import Pretrained, read_folder, read_tensors
+from interop.pretrained.folder import read_folder, read_tensors
 from interop.pretrained.tokenizers import imported_tokenizers
 from interop.pretrained.weights import load_weights
 from interop.pretrained.writing import architecture_for, write_folder
-from model.encoder_decoder import EncoderDecoder
-from model.gpt import GPT
 from model.recording import record_attention
-from tests.interop.pretrained.foreign import SHAPES, inputs_of, saved, small_model
+from tests.interop.pretrained.foreign import SHAPES, built, inputs_of, saved, small_model
 
 CASES = [(name, shape) for name, shapes in SHAPES.items() for shape in range(len(shapes))]
 IDS = [f"{name}-{shape}" for name, shape in CASES]
-
-
-def ours(source: Pretrained) -> GPT | EncoderDecoder:
-    """Return our model with the weights of a folder."""
-    shapes, config = source.shapes, source.config
-    model: GPT | EncoderDecoder = (
-        GPT(config, shapes.target_vocab)
-        if source.architecture.task == "gpt"
-        else EncoderDecoder(config, shapes.source_vocab, shapes.target_vocab, shared=config.share_embeddings)
-    )
-    weights = load_weights(source)
-    assert weights.keys() == dict(model.named_parameters()).keys()
-    model.load_state_dict(weights, strict=False)
-    return model.eval()
 
 
 def maps_of_theirs(name: str, found: object) -> dict[tuple[str, int], Tensor]:
@@ -53,7 +37,7 @@ def test_logits_and_maps_are_those_of_transformers(name: str, shape: int, tmp_pa
     """Guards against a matrix that is transposed, heads or channels in another order, another rotation, epsilon, scale,
     residual arrangement, cap or bias, padding that is attended to, and recorded maps that are not the model's."""
     theirs, inputs = small_model(name, shape), inputs_of(name)
-    model = ours(read_folder(saved(theirs, tmp_path / "theirs")))
+    model = built(read_folder(saved(theirs, tmp_path / "theirs")))
     expected = theirs(**inputs.theirs, output_attentions=True)
     logits = model(*inputs.ours)
     assert expected.logits.std() > 0.5, "uniform predictions would hide errors"
@@ -105,7 +89,7 @@ def test_old_config_files_and_sharded_weights_are_read(tmp_path: Path) -> None:
     values = {key: value for key, value in source.values.items() if key != "rope_parameters"}
     old = values | {"rotary_emb_base": 500, "rotary_pct": 0.5}
     (tmp_path / "theirs" / "config.json").write_text(json.dumps(old))
-    model = ours(read_folder(tmp_path / "theirs"))
+    model = built(read_folder(tmp_path / "theirs"))
     assert (model(*inputs.ours) - theirs(**inputs.theirs).logits).abs().max() < 1e-4
 
 
@@ -117,7 +101,7 @@ def test_a_model_without_a_head_is_read(tmp_path: Path) -> None:
     tensors = {name.removeprefix("transformer."): tensor for name, tensor in read_tensors(folder).items()}
     tensors["h.0.attn.bias"] = torch.ones(1, 1, 24, 24)
     save_file(tensors, folder / "model.safetensors")
-    model = ours(read_folder(folder))
+    model = built(read_folder(folder))
     assert (model(*inputs.ours) - theirs(**inputs.theirs).logits).abs().max() < 1e-4
 
 
@@ -141,7 +125,7 @@ def test_no_other_program_is_needed(gpt2: Path, monkeypatch: pytest.MonkeyPatch)
     for name in ("transformers", "huggingface_hub"):
         monkeypatch.setitem(sys.modules, name, None)
     source = read_folder(gpt2)
-    assert load_weights(source).keys() == dict(ours(source).named_parameters()).keys()
+    assert load_weights(source).keys() == dict(built(source).named_parameters()).keys()
     assert imported_tokenizers(source)[0].encode("the cat") != []
 
 
