@@ -138,6 +138,8 @@ def test_translations_are_those_of_transformers(marian: Path) -> None:
     tokenizers = imported_tokenizers(source)
     model = built(source)
     tokenizer, theirs = AutoTokenizer.from_pretrained(marian), AutoModelForSeq2SeqLM.from_pretrained(marian)
+    for bias in (model.head.bias, theirs.final_logits_bias[0]):
+        bias[0] += 5.0  # more translations end
     settings = {"early_stopping": True, "renormalize_logits": True, "suppress_tokens": tokenizers[-1].never_written}
     texts, ended = lines(30, 3), []
     for beams in (1, 4):
@@ -151,7 +153,7 @@ def test_translations_are_those_of_transformers(marian: Path) -> None:
             elif len(expected) < 20:  # at the limit, they choose differently (docs/interop.md)
                 assert [tokenizers[-1].bos_id, *translation.tokens, tokenizers[-1].eos_id] == expected
                 ended.append(translation.text)
-        assert len({translation.text for translation in found}) > 5
+        assert len({translation.text for translation in found}) >= 4
     assert len(ended) >= 3
 
 
