@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.conftest import TINY, generate_command, train_command
-from training.checkpoints.files import load_progress
+from training.checkpoints.summary import load_progress
 
 Fails = Callable[..., str]
 

@@ -14,8 +14,8 @@ import torch
 from benchmarks.report import markdown_table
 from data.batches.batch import Batch, BatchStream
 from model.config import ModelConfig
-from training.checkpoints.files import read_summary
 from training.checkpoints.loading import checkpoint_path, read_checkpoint
+from training.checkpoints.summary import read_summary
 from training.config import TrainConfig, TrainerConfig
 from training.hardware.device import Hardware
 from training.run_folder.loaded_run import Model

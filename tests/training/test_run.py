@@ -24,8 +24,9 @@ from attention_maps.files.store import steps as recorded_steps
 from configs.errors import UserError
 from tests.conftest import TINY, train_command
 from tests.test_resume import curve, start_and_stop
-from training.checkpoints.files import load_progress, load_weights
+from training.checkpoints.files import load_weights
 from training.checkpoints.loading import Checkpoint, checkpoint_path
+from training.checkpoints.summary import load_progress
 from training.run_folder import test_results
 from training.run_folder.name_and_lock import leavings
 from training.run_folder.tokenizers import load_tokenizers

@@ -13,8 +13,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from configs.errors import UserError
 from tests.training.tiny_trainer import curve, go_on, pairs, resumed, train, trainer
-from training.checkpoints.files import checkpoint_step, load_state, load_weights
+from training.checkpoints.files import load_state, load_weights
 from training.checkpoints.loading import checkpoint_path
+from training.checkpoints.summary import checkpoint_step
 from training.progress import Interrupted
 from training.run_folder.log import RunLog
 from training.trainer import Evaluate, Trainer

@@ -8,9 +8,10 @@ import shutil
 from pathlib import Path
 
 from configs.whole_file import flush
-from training.checkpoints.files import reason, write_weights_alone
+from training.checkpoints.files import write_weights_alone
 from training.checkpoints.folder import NotSaved, write_whole_folder
 from training.checkpoints.snapshot import Snapshot
+from training.checkpoints.summary import reason
 
 FIRST, FACTOR = 16, 4
 

@@ -20,8 +20,9 @@ from pathlib import Path
 
 from configs.errors import UserError
 from configs.whole_file import flush, write_whole
-from training.checkpoints.files import SUMMARY, checkpoint_step, read_summary, reason, summary, write_files
+from training.checkpoints.files import write_files
 from training.checkpoints.snapshot import Snapshot
+from training.checkpoints.summary import SUMMARY, checkpoint_step, read_summary, reason, summary
 
 
 class NotSaved(UserError):

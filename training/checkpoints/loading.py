@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from configs.errors import UserError
-from training.checkpoints.files import SUMMARY, Damaged, checkpoint_step, load_state, load_weights
+from training.checkpoints.summary import SUMMARY, Damaged, checkpoint_step
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ATTEMPTS = 20
 """Attempts to find a checkpoint: while training replaces one, a listing may show neither old nor new."""
@@ -51,6 +53,8 @@ def read_checkpoint(
     no intact checkpoint, or if one cannot be read for another reason than damage, such as permissions: nothing is
     called damaged then. Out-of-memory errors propagate.
     """
+    from training.checkpoints.files import load_state, load_weights  # late: finding a checkpoint needs no torch
+
     damaged: dict[Path, str] = {}
     path: Path | None = checkpoint_path(run, which)
     while path is not None:

@@ -17,8 +17,9 @@ from data.prepared import Prepared, PreparedPairs, PreparedText
 from generation.config import TranslationConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from training.checkpoints.files import checkpoint_step, load_weights
+from training.checkpoints.files import load_weights
 from training.checkpoints.loading import checkpoint_path
+from training.checkpoints.summary import checkpoint_step
 from training.config import TrainConfig
 from training.evaluation.answers import score_answers
 from training.evaluation.held_out import HeldOutLoss, held_out_loss

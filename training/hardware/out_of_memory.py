@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import torch
-
 from configs.errors import UserError
 from training.config import TrainConfig
 
@@ -15,8 +13,9 @@ _WORDS = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocator failed. Only CUDA has a dedicated exception; the others are recognised by their message."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(word in str(error) for word in _WORDS)
+    """Whether an allocator failed. All but Python's are recognised by their message, so that torch need not be imported
+    (the message of its own exception, `torch.OutOfMemoryError`, says "out of memory" too)."""
+    return isinstance(error, MemoryError) or any(word in str(error) for word in _WORDS)
 
 
 @contextmanager

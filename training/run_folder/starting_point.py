@@ -16,9 +16,9 @@ from data.tokens.loading import tokenizer_from
 from data.tokens.tokenizer import Tokenizer
 from interop.pretrained.tokenizers import imported_tokenizers
 from interop.pretrained.weights import load_weights
-from training.checkpoints.files import fix
 from training.checkpoints.folder import remove_left_overs, rewind
 from training.checkpoints.loading import Checkpoint, read_checkpoint, set_aside
+from training.checkpoints.summary import fix
 from training.config import TrainConfig
 from training.hardware.out_of_memory import is_out_of_memory
 from training.processes.processes import SINGLE, Processes

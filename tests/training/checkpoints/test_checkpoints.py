@@ -15,10 +15,11 @@ from safetensors.torch import save_file
 
 from configs.errors import UserError
 from tests.conftest import environment
-from training.checkpoints.files import checkpoint_step, load_progress, load_state, load_weights
+from training.checkpoints.files import load_state, load_weights
 from training.checkpoints.folder import record_evaluation, rewind, save_checkpoint
 from training.checkpoints.loading import checkpoint_path, read_checkpoint
 from training.checkpoints.snapshot import Snapshot
+from training.checkpoints.summary import checkpoint_step, load_progress
 from training.progress import Progress
 
 KILLED = 9

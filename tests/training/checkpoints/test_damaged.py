@@ -14,10 +14,11 @@ from safetensors.torch import save
 from configs.errors import UserError
 from tests.conftest import TINY, generate_command, train_command
 from tests.test_resume import curve
-from training.checkpoints.files import Damaged, load_state, load_weights, read_summary, write_weights
+from training.checkpoints.files import load_state, load_weights, write_weights
 from training.checkpoints.folder import record_evaluation, save_checkpoint
 from training.checkpoints.loading import read_checkpoint, set_aside
 from training.checkpoints.snapshot import Snapshot
+from training.checkpoints.summary import Damaged, read_summary
 
 FILES = ("weights.safetensors", "state.pt", "state.json")
 

@@ -9,10 +9,11 @@ from torch import Tensor
 from configs.errors import UserError
 from tests.training.tiny_trainer import go_on, pairs, resumed, train, trainer
 from training.checkpoints.early_weights import early_weights, is_early, save_early_weights
-from training.checkpoints.files import load_progress, load_state, load_weights
+from training.checkpoints.files import load_state, load_weights
 from training.checkpoints.folder import rewind, save_checkpoint
 from training.checkpoints.loading import checkpoint_path, has_checkpoint, newest_first, read_checkpoint
 from training.checkpoints.snapshot import Snapshot
+from training.checkpoints.summary import load_progress
 from training.trainer import Trainer
 
 

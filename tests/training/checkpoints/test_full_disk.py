@@ -19,10 +19,11 @@ from configs.errors import UserError
 from data.batches.batch import Batch
 from tests.conftest import TINY, Run
 from tests.training.tiny_trainer import Listed, pairs, trainer
-from training.checkpoints.files import checkpoint_step, load_state, load_weights, write_state
+from training.checkpoints.files import load_state, load_weights, write_state
 from training.checkpoints.folder import NotSaved, save_checkpoint
 from training.checkpoints.loading import checkpoint_path
 from training.checkpoints.snapshot import Snapshot
+from training.checkpoints.summary import checkpoint_step
 from training.run_folder.log import RunLog
 from training.trainer import Evaluate, Trainer
 

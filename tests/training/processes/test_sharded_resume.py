@@ -9,7 +9,7 @@ import pytest
 from tests.training.processes.sharded_resume import go_on_all
 from tests.training.processes.torchrun import forked
 from tests.training.tiny_trainer import curve
-from training.checkpoints.files import WEIGHTS
+from training.checkpoints.summary import WEIGHTS
 from training.processes.processes import SINGLE
 
 SCRIPT = Path(__file__).with_name("sharded_resume.py")

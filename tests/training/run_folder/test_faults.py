@@ -9,8 +9,9 @@ import pytest
 
 from tests.conftest import TINY, Run
 from tests.crash_states.trace import can_trace
-from training.checkpoints.files import checkpoint_step, load_state, load_weights
+from training.checkpoints.files import load_state, load_weights
 from training.checkpoints.loading import checkpoint_path
+from training.checkpoints.summary import checkpoint_step
 
 pytestmark = pytest.mark.skipif(not can_trace(), reason="strace is not installed (make strace), or not permitted")
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, TINY, Run, environment
-from training.checkpoints.files import checkpoint_step, load_state, load_weights
+from training.checkpoints.files import load_state, load_weights
 from training.checkpoints.loading import checkpoint_path
+from training.checkpoints.summary import checkpoint_step
 
 RECIPE = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "attention=off", "name=run"]
 RECIPE += ["trainer.evaluate_every=40", "trainer.log_every=10"]
