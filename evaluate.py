@@ -32,9 +32,8 @@ def evaluate(settings: EvaluateSettings) -> None:
         from training.hardware.device import choose_hardware
         from training.hardware.gpu_attention import evaluation_kernels
         from training.hardware.out_of_memory import advised
-        from training.run_folder.loaded_run import named_runs
         from training.run_folder.log import wrapped
-        from training.run_folder.saved_config import load_config
+        from training.run_folder.saved_config import load_config, named_runs
 
     # What is wrong is reported before anything is loaded.
     name, other_name, split = str(settings.run), settings.compare, str(settings.split)

@@ -30,7 +30,8 @@ def export(settings: ExportSettings) -> None:
         from configs.whole_folder import check_new, whole_folder
         from interop.formats import exporter
         from interop.trained import Trained
-        from training.run_folder.loaded_run import load_run, named_runs
+        from training.run_folder.loaded_run import load_run
+        from training.run_folder.saved_config import named_runs
 
     # What is wrong is reported before anything is loaded.
     runs = named_runs(str(settings.run), settings.checkpoint)

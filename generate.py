@@ -27,22 +27,17 @@ def main() -> None:
 
 
 def generate(config: GenerateConfig, given: set[str]) -> None:
-    """Load the run, then respond to the prompt, to standard input, or to each line typed at a terminal. given: the
-    settings that the user gave."""
-    with importing():  # late, so that --help and errors need not wait a second for torch
+    """Load the run into an engine, then respond to the prompt, to standard input, or to each line typed at a terminal.
+    given: the settings that the user gave."""
+    with importing():  # late, so that --help and errors appear at once; torch only if it decodes
+        from generation.engines.choice import choose_engine
         from generation.line_translation import translate_lines
-        from generation.neighbours.translation_memory import load_memory
-        from generation.quantization import decoding_copy
-        from generation.recorded_maps import GeneratedMaps, short_name
         from generation.source_notes import SourceNotes
         from generation.writing import write_samples
-        from model.gpt import GPT
-        from model.size import count_parameters
-        from training.hardware.device import choose_hardware
-        from training.hardware.number_format import decoding_format
         from training.hardware.out_of_memory import advised
-        from training.run_folder.loaded_run import load_named, named_runs
-        from training.run_folder.saved_config import load_config
+        from training.run_folder.engine_folder import weights_of
+        from training.run_folder.engines import start_engine
+        from training.run_folder.saved_config import load_config, named_runs
         from training.run_folder.tokenizers import load_source_alphabet
 
     named = named_runs(str(config.run), config.checkpoint)
@@ -50,29 +45,22 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
     task, both_directions = configs[0].task, all(one.data.both_directions for one in configs)
     if found := task_problems(config, given, task, len(named), both_directions):
         raise UserError(*found)
+    chosen = choose_engine(config, task, [one.model for one in configs], weights_of(*named[0]))
     with advised(lambda: memory_advice(config, task)):
-        run = load_named(str(config.run), config.checkpoint)
-        device = choose_hardware(config.device, "float32", None, key="device").device
-        run.model.to(device)
-        weights = config.quantize or decoding_format(device, count_parameters(run.model))
-        model = decoding_copy(run.model, weights, config.samples)
-        memory = load_memory(run.config.data, config.neighbours, config.reverse)
+        engine, new_maps = start_engine(chosen, config)
 
     def answer(config: GenerateConfig, lines: Iterable[str | None], count: int | None = None) -> None:
         """Continue the text in `lines`, or translate each line. count: the number of lines, if known."""
-        maps = None
-        if config.attention:  # recorded with the unquantised weights
-            most = run.config.attention.max_tokens
-            maps = GeneratedMaps(run.folder, run.step, run.model, run.tokenizers, most, config.reverse)
-        if isinstance(model, GPT):
+        maps = new_maps() if new_maps else None
+        if task == "gpt":
             prompt = "\n".join(line for line in lines if line is not None)
-            for number, ids in enumerate(write_samples(model, run.tokenizers[0], prompt, config), 1):
+            for ids in write_samples(engine, prompt, config):
                 if maps:
-                    maps.add_text(ids, short_name(prompt) or f"sample {number}")
+                    maps.add_text(ids, prompt)
         else:
-            alphabet = None if config.reverse else load_source_alphabet(run.folder)
-            notes = SourceNotes(run.tokenizers[0], run.config.model.context - config.reverse, alphabet)
-            for line, translation in translate_lines(model, run.tokenizers, config, lines, count, notes, memory):
+            alphabet = None if config.reverse else load_source_alphabet(named[0][0])
+            notes = SourceNotes(engine.tokenizers[0], engine.context - config.reverse, alphabet)
+            for line, translation in translate_lines(engine, config, lines, count, notes):
                 if maps and line:
                     maps.add_translation(line, translation)
         if maps:

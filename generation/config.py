@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, fields
 
 from configs.devices import DEVICES, is_device
 
+ENGINES = ("auto", "torch", "ctranslate2")
+
 
 @dataclass
 class RunConfig:
@@ -27,9 +29,14 @@ class RunConfig:
     """`cpu`, `cuda`, `cuda:N` for GPU number N, `mps` (Apple GPU, untested), or `auto`: a CUDA GPU if there is one,
     else the CPU."""
 
+    engine: str = "auto"
+    """The library that decodes: `torch`, or `ctranslate2` (CTranslate2, on a CPU), which starts two seconds sooner and
+    has int8 weights, but lacks some settings. The model is then exported once, to the folder `engine` of the run.
+    `auto`: CTranslate2 if it is installed, computes the model exactly, has the settings and is no slower."""
+
     quantize: str | None = None
     """Quantise weights to `bf16` or `int8` to reduce memory traffic per token. null uses `float32`, or `bf16` if the
-    hardware multiplies bf16 faster and the model is large enough."""
+    hardware multiplies bf16 faster and the model is large enough. int8 needs CTranslate2."""
 
     attention: bool = False
     """Store the attention maps of the generated texts or translations in the run folder, for TensorBoard's Attention
@@ -68,12 +75,13 @@ class WritingConfig(SamplingConfig):
     """Which texts a GPT generates."""
 
     samples: int = 1
-    """GPT: number of texts to generate, up to 32 per batch. (With `quantize=int8`, batches of more than one text also
-    quantise activations.)"""
+    """GPT: number of texts to generate, up to 32 per batch."""
 
     seed: int = 1
     """GPT: the same seed generates the same text; the second sample uses seed + 1, and so on. In interactive mode each
-    text uses a new seed, which is printed below it; if you set `seed`, it applies to the first text only."""
+    text uses a new seed, which is printed below it; if you set `seed`, it applies to the first text only. The text also
+    depends on the engine; with `engine=ctranslate2`, those of several samples depend on their number and on the number
+    of threads."""
 
     stop: list[str] = field(default_factory=list)
     """GPT: stop before this string, taken literally; can be given more than once."""
@@ -142,6 +150,7 @@ def problems(config: GenerateConfig) -> list[str]:
     rules = (
         ("checkpoint", config.checkpoint in ("best", "last"), "must be best or last"),
         ("device", is_device(config.device), f"must be one of {DEVICES}"),
+        ("engine", config.engine in ENGINES, f"must be one of {', '.join(ENGINES)}"),
         ("quantize", config.quantize in (None, "float32", "bf16", "int8"), "must be float32, bf16, int8 or null"),
         ("samples", config.samples >= 1, "must be at least 1"),
         ("seed", 0 <= config.seed < 2**63, f"must be from 0 to {2**63 - 1}"),

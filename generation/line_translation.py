@@ -11,30 +11,21 @@ from itertools import chain, takewhile
 from tqdm import tqdm
 
 from configs.errors import UserError
-from data.tokens.tokenizer import Tokenizer
 from generation.config import TranslationConfig
+from generation.engines.engine import Engine
 from generation.inputs import up_to_failure
-from generation.neighbours.translation_memory import TranslationMemory
 from generation.source_notes import SourceNotes
-from generation.translation import Translation, translate
-from model.encoder_decoder import EncoderDecoder
+from generation.translated import Translation
 
 
 def translate_lines(
-    model: EncoderDecoder,
-    tokenizers: list[Tokenizer],
-    config: TranslationConfig,
-    lines: Iterable[str | None],
-    count: int | None,
-    notes: SourceNotes,
-    memory: TranslationMemory | None = None,
+    engine: Engine, config: TranslationConfig, lines: Iterable[str | None], count: int | None, notes: SourceNotes
 ) -> Iterator[tuple[str, Translation]]:
     """Print translations of lines as they arrive, including empty lines; yield each line and its best translation.
 
     lines: None before a wait; all preceding lines are printed first. count: number of lines, if known. Each line is
     printed as soon as it and all preceding lines are ready: an interruption loses no finished translation. White space
-    around a line is stripped, as in training sentences. memory: as in `translate`. Raises UserError at the end if
-    `lines` could not be read.
+    around a line is stripped, as in training sentences. Raises UserError at the end if `lines` could not be read.
     """
     failures: list[UserError] = []
     waiting: deque[str] = deque()
@@ -50,7 +41,7 @@ def translate_lines(
         arriving = portions()
         for first in filter(None, arriving):
             until_pause = chain([first], takewhile(bool, arriving))
-            with closing(translate(model, tokenizers, until_pause, config, memory=memory)) as results:
+            with closing(engine.translate(until_pause)) as results:
                 yield from in_order(results)
 
     # If the translations appear on the terminal, they show the progress.

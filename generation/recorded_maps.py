@@ -9,9 +9,9 @@ from pathlib import Path
 from attention_maps.files import store
 from attention_maps.record.example import Example
 from configs.errors import UserError
-from data.batches.pairs import source_ids
+from data.batches.sources import source_ids
 from data.tokens.tokenizer import Tokenizer
-from generation.translation import Translation
+from generation.translated import Translation
 from interpretability.recorder import record
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -42,10 +42,11 @@ class GeneratedMaps:
         self.texts = self.truncated = 0
         """Number of texts, and number of examples whose maps show only a part."""
 
-    def add_text(self, tokens: list[int], name: str) -> None:
+    def add_text(self, tokens: list[int], prompt: str) -> None:
         """Add a GPT's text, including prompt and leading eos; maps of long texts show the end, the generated part."""
         self.texts += 1
         if self.texts <= RECORDED:
+            name = short_name(prompt) or f"sample {self.texts}"
             self.examples.append(Example.text(tokens[-self.limit :], self.tokenizers[0], name))
             self.truncated += len(tokens) > self.limit
 

@@ -5,40 +5,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from data.batches.pairs import SourceBatch, encode_sources
 from data.tokens.tokenizer import Tokenizer
 from generation.beam_search import beam_search
-from generation.beam_step import Hypothesis
 from generation.config import TranslationConfig
 from generation.neighbours.datastore import build_datastore
 from generation.neighbours.translation_memory import TranslationMemory
+from generation.translated import Found, Translation, decoded, longest_target
 from model.encoder_decoder import EncoderDecoder
 from model.fast.decoding import prepare
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One hypothesis of one sentence."""
-
-    text: str
-    score: float
-    """Log-probability in nats / length ** length_penalty; higher is better."""
-    tokens: list[int] = field(default_factory=list)
-    """Target ids without eos; encoding the text again may give different ids."""
-    cut: bool = False
-    """Whether it reached its maximal length before its end."""
-
-
-Found = list[tuple[int, list[Translation]]]
-"""Indices of sentences with their translations, best first."""
 
 
 def translate(
@@ -68,7 +49,7 @@ def translate(
         neighbours = None
         if memory is not None:
             neighbours = build_datastore(model, tokenizers, memory, sentences, config)
-        limits = longest_targets(batch.lengths, context)
+        limits = [longest_target(length, context) for length in batch.lengths.tolist()]
         hypotheses = beam_search(
             model,
             batch.source.to(device),
@@ -76,15 +57,15 @@ def translate(
             bos_id=target.bos_id,
             eos_id=target.eos_id,
             beam_size=config.beam_size,
-            max_length=limits,
+            max_length=torch.tensor(limits),
             length_penalty=config.length_penalty,
             n_best=config.n_best,
             banned_ids=target.never_written,
             neighbours=neighbours,
         )
         found = (
-            [decoded(hypothesis, target, limit) for hypothesis in best]
-            for best, limit in zip(hypotheses, limits.tolist(), strict=True)
+            [decoded(one.tokens, one.score, target, limit) for one in best]
+            for best, limit in zip(hypotheses, limits, strict=True)
         )
         return list(zip(places, found, strict=True))
 
@@ -159,17 +140,3 @@ def best_translations(
     """Return the best translation of each sentence, in order."""
     best = {index: found[0] for index, found in translate(model, tokenizers, [sentences], config)}
     return [best[index] for index in range(len(sentences))]
-
-
-def longest_targets(source_lengths: Tensor, context: int) -> Tensor:
-    """Return the maximal length of each translation: three times the source length plus a constant, within the context.
-
-    The limit is per sentence, so that a translation does not depend on the other sentences of its batch.
-    """
-    return (3 * source_lengths + 10).clamp(max=context - 1)
-
-
-def decoded(hypothesis: Hypothesis, tokenizer: Tokenizer, limit: int) -> Translation:
-    """Decode a hypothesis of at most `limit` tokens to text, always on a single line."""
-    text = " ".join(tokenizer.decode(hypothesis.tokens).split("\n"))
-    return Translation(text, hypothesis.score, list(hypothesis.tokens), cut=len(hypothesis.tokens) == limit)

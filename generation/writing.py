@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from data.tokens.tokenizer import Tokenizer
 from generation.config import WritingConfig
-from generation.sampling import generate
+from generation.engines.engine import Engine
 from generation.source_notes import unknown_characters
 from generation.streaming import StreamedText
-from model.gpt import GPT
 
 BATCH = 32
 """Number of samples generated at a time: a batch costs little more than a single text."""
@@ -19,26 +18,20 @@ ECHO = 400
 """Number of prompt characters that a terminal shows before each sample; a file or a pipe gets the whole prompt."""
 
 
-def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, config: WritingConfig) -> Iterator[list[int]]:
+def write_samples(engine: Engine, prompt: str, config: WritingConfig) -> Iterator[list[int]]:
     """Print samples that continue `prompt`, separated by a line of dashes; yield the ids of each finished sample, with
     the prompt and the start token before it, which also precedes every document in training.
 
     `BATCH` samples are generated at a time. The first is streamed token by token; the second is shown when the first
     has ended, by which time most of the second has been generated, and so on.
     """
+    tokenizer = engine.tokenizers[0]
     ids = tokenizer.encode(prompt)
-    print_notes(tokenizer, prompt, ids, model.config.context)
+    print_notes(tokenizer, prompt, ids, engine.context)
     start = [tokenizer.start_id, *ids]
     for first in range(0, config.samples, BATCH):
         texts = [StreamedText(tokenizer, config.stop) for _ in range(min(BATCH, config.samples - first))]
-        steps = generate(
-            model,
-            [start] * len(texts),
-            config,
-            seed=config.seed + first,
-            stop_ids=tokenizer.stop_ids,
-            banned_ids=tokenizer.never_written,
-        )
+        steps = engine.sample(start, len(texts), config.seed + first)
         for sample, shown in enumerate(texts, first):
             show("-" * 20 + "\n" + echo(prompt) if sample else echo(prompt))
             while not shown.ended:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from attention_maps.record.example import Example
 from configs.errors import UserError
-from data.batches.pairs import source_ids
+from data.batches.sources import source_ids
 from generation.config import ONE_DIRECTION, SamplingConfig, TranslationConfig
 from generation.sampling import generate
 from generation.source_notes import unknown_characters
-from generation.translation import Translation, best_translations
+from generation.translated import Translation
+from generation.translation import best_translations
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.run_folder.loaded_run import LoadedRun

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-BELOW_TRAINING = {"generation", "interpretability", "model", "data", "attention_maps", "configs"}
+BELOW_TRAINING = {"generation", "interpretability", "interop", "model", "data", "attention_maps", "configs"}
 
 MAY_IMPORT = {
     "attention_maps": {"attention_maps"},

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from benchmarks.contender import Benchmark, Contender, Step
+from benchmarks.contender import Benchmark, Contender, Skipped, Step
 from benchmarks.decoding.sample import ctranslate2_rows, decoding_comparisons, our_device, ours_and_hugging_face
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.inputs import existing
@@ -143,7 +143,7 @@ def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Ste
     from generation.translation import best_translations
     from model.fast.decoding import prepare
 
-    place = our_device(weights)
+    place = our_device()
     model, tokenizers, texts = loaded(run, sentences)
     ready = prepare(model.to(place), weights)
     options = TranslationConfig(beam_size=beam_size)
@@ -155,6 +155,30 @@ def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Ste
     return keeping(translate, len(texts), to)
 
 
+def ours_with_ctranslate2(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Step:
+    """Return a step that translates lines with the engine of `generate.py` that uses CTranslate2."""
+    from benchmarks.device import device
+    from generation.config import GenerateConfig
+    from generation.engines.ctranslate_engine import CTranslate2Engine
+    from interop.ctranslate.export import write_model
+
+    if device().type != "cpu":
+        raise Skipped("generate.py uses CTranslate2 on a CPU only")
+    model, tokenizers, texts = loaded(run, sentences)
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(model, tokenizers, Path(folder))
+        config = GenerateConfig(beam_size=beam_size, quantize=weights)
+        engine = CTranslate2Engine(Path(folder), tokenizers, model.config.context, config)
+        dict(engine.translate([texts[:1]]))  # loads the model
+
+    def translate() -> tuple[Hypotheses, list[str]]:
+        found = dict(engine.translate([texts]))
+        best = [found[index][0] for index in range(len(texts))]
+        return [one.tokens for one in best], [one.text for one in best]
+
+    return keeping(translate, len(texts), to)
+
+
 def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) -> Step:
     """Return a step that calls `PegasusForConditionalGeneration.generate` on batches sorted by length."""
     import torch
@@ -162,7 +186,7 @@ def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) 
 
     from benchmarks.device import device
     from benchmarks.peers.hugging_face import pegasus
-    from generation.translation import longest_targets
+    from generation.translated import longest_target
 
     model, (tokenizer,), texts = loaded(run, sentences)
     peer, context = pegasus(model).to(device(), getattr(torch, dtype)), model.config.context
@@ -183,7 +207,7 @@ def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) 
                 num_beams=beam_size,
                 early_stopping=True,
                 length_penalty=1.0,
-                max_new_tokens=int(longest_targets(real.sum(dim=1), context).max()),
+                max_new_tokens=longest_target(int(real.sum(dim=1).max()), context),
             )
             for row, tokens in zip(rows, written.tolist(), strict=True):
                 found[row] = [token for token in tokens if token not in ends]
@@ -231,7 +255,7 @@ def reference(run: str, sentences: str, beam_size: int) -> Hypotheses:
     import torch
 
     from benchmarks.peers.reference_beam import reference_beam
-    from generation.translation import longest_targets
+    from generation.translated import longest_target
 
     model, tokenizers, texts = loaded(run, sentences)
     model.double()
@@ -243,7 +267,7 @@ def reference(run: str, sentences: str, beam_size: int) -> Hypotheses:
             torch.tensor([source]),
             bos_id=target.bos_id,
             eos_id=target.eos_id,
-            max_length=int(longest_targets(torch.tensor(len(source)), context)),
+            max_length=longest_target(len(source), context),
             beam_size=beam_size,
             banned_ids=target.never_written,
         )

@@ -97,7 +97,11 @@ def benchmark(name: str, batch: int, checkout: str) -> Benchmark:
 
 def ours_and_hugging_face(contender: Callable[..., Contender]) -> list[Contender]:
     """Return a contender for each weight format, created by contender(label, function, ours, **arguments)."""
-    ours = [contender(f"ours {weights}", "ours", True, weights=weights) for weights in ("float32", "bf16", "int8")]
+    ours = [contender(f"ours {weights}", "ours", True, weights=weights) for weights in ("float32", "bf16")]
+    ours += [
+        contender(f"ours {weights}, engine=ctranslate2", "ours_with_ctranslate2", True, weights=weights)
+        for weights in ("float32", "int8")
+    ]
     dtypes = ("float32", "bfloat16")
     return ours + [contender(f"Hugging Face {dtype}", "hugging_face", dtype=dtype) for dtype in dtypes]
 
@@ -119,12 +123,12 @@ def decoding_comparisons(what: str, contenders: list[Contender]) -> tuple[Compar
     def named(*beginnings: str) -> tuple[str, ...]:
         return tuple(one.name for one in contenders if one.name.startswith(beginnings))
 
-    unquantised = ("ours float32", "ours bf16")
+    torch, engine = ("ours float32", "ours bf16"), "engine=ctranslate2"
     return (
-        Comparison(f"{what}, against Hugging Face", unquantised, named("Hugging Face")),
-        Comparison("the same with weights in int8, against Hugging Face", ("ours int8",), named("Hugging Face")),
-        Comparison("the same, against CTranslate2 in float32", unquantised, named("CTranslate2 float32")),
-        Comparison("the same in int8, against CTranslate2 in int8", ("ours int8",), named("CTranslate2 int8")),
+        Comparison(f"{what}, against Hugging Face", (*torch, f"ours float32, {engine}"), named("Hugging Face")),
+        Comparison("the same with torch, against CTranslate2 in float32", torch, named("CTranslate2 float32")),
+        Comparison(f"the same with {engine}", (f"ours float32, {engine}",), named("CTranslate2 float32")),
+        Comparison(f"the same with {engine} in int8", (f"ours int8, {engine}",), named("CTranslate2 int8")),
     )
 
 
@@ -160,7 +164,7 @@ def ours(name: str, batch: int, weights: str = "") -> Step:
     from model.fast.decoding import prepare
     from training.hardware.number_format import decoding_format
 
-    place, (plain, shape) = our_device(weights), random_gpt(name)
+    place, (plain, shape) = our_device(), random_gpt(name)
     chosen = weights or decoding_format(place, sum(parameter.numel() for parameter in plain.parameters()))
     model = prepare(plain.to(place), chosen, rows=batch)
     config = SamplingConfig(temperature=TEMPERATURE, top_k=shape.top_k, max_tokens=shape.new_tokens)
@@ -171,13 +175,36 @@ def ours(name: str, batch: int, weights: str = "") -> Step:
     return counted(write, batch * shape.new_tokens)
 
 
-def our_device(weights: str) -> torch.device:
-    """Return the device of all contenders, set up as in `generate.py`. Raises Skipped for int8 on a GPU."""
+def ours_with_ctranslate2(name: str, batch: int, weights: str) -> Step:
+    """Return a step with the engine of `generate.py` that uses CTranslate2, after it has loaded the model."""
+    from benchmarks.device import device
+    from benchmarks.peers.ctranslate_two import NumberedTokens, write_generator
+    from generation.config import GenerateConfig
+    from generation.engines.ctranslate_engine import CTranslate2Engine
+
+    if device().type != "cpu":
+        raise Skipped("generate.py uses CTranslate2 on a CPU only")
+    plain, shape = random_gpt(name)
+    config = GenerateConfig(
+        temperature=TEMPERATURE, top_k=shape.top_k, max_tokens=shape.new_tokens, samples=batch, quantize=weights
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        write_generator(plain, Path(folder), endless=True)
+        tokens: Any = NumberedTokens(shape.vocabulary)
+        engine = CTranslate2Engine(Path(folder), [tokens], shape.context, config)
+        loaded = engine.seeded(batch, seed=1)
+
+    def write() -> int:
+        return sum(token is not None for step in engine.continued([PROMPT], batch, loaded) for token in step)
+
+    return counted(write, batch * shape.new_tokens)
+
+
+def our_device() -> torch.device:
+    """Return the device of all contenders, set up as in `generate.py`."""
     from benchmarks.device import device
     from training.hardware.device import choose_hardware
 
-    if weights == "int8" and device().type != "cpu":
-        raise Skipped("int8 requires a CPU")
     return choose_hardware(device().type, "float32", None).device
 
 

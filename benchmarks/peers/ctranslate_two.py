@@ -20,6 +20,15 @@ def words(ids: Iterable[int]) -> list[str]:
     return [str(token) for token in ids]
 
 
+class NumberedTokens:
+    """The part of a tokenizer that the engine needs, for a model without one. Token 0 is the end of the text."""
+
+    eos_id = 0
+
+    def __init__(self, size: int) -> None:
+        self.spellings = words(range(size))
+
+
 def options(compute: str, threads: int, workers: int) -> dict[str, Any]:
     """Return arguments of a Generator or Translator for the device of all contenders. On a machine with a GPU, raises
     Skipped if CTranslate2 cannot use it, and for more than one thread or worker."""
@@ -31,7 +40,8 @@ def options(compute: str, threads: int, workers: int) -> dict[str, Any]:
     return {"device": device, "compute_type": compute, "intra_threads": threads, "inter_threads": workers}
 
 
-def write_generator(model: GPT, folder: Path) -> None:
+def write_generator(model: GPT, folder: Path, endless: bool = False) -> None:
     """Write a GPT without a tokenizer into an existing folder. The end-of-text token is 0; `min_length` must suppress
-    it."""
-    save(generator_spec(model, words(range(model.vocab_size)), eos_id=0, unk_id=0, never_written=()), folder)
+    it, unless the model is `endless`: then its texts never end."""
+    never = (0,) if endless else ()
+    save(generator_spec(model, words(range(model.vocab_size)), eos_id=0, unk_id=0, never_written=never), folder)

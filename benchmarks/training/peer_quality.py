@@ -31,8 +31,7 @@ from data.prepared import PreparedPairs
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from training.evaluation.reports.subject import Subject, load_subject
 from training.evaluation.translation_scores import score
-from training.run_folder.loaded_run import named_runs
-from training.run_folder.saved_config import load_config
+from training.run_folder.saved_config import load_config, named_runs
 
 BETAS, WEIGHT_DECAY, CLIP = (0.9, 0.95), 0.1, 1.0
 WARM_UP = 0.03

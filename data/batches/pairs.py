@@ -13,6 +13,7 @@ from torch import Tensor
 
 from data.batches.batch import IGNORED, Batch, BatchStream
 from data.batches.buckets import Bucketed, Ints, sorted_batches, training_batches
+from data.batches.sources import reversed_tag, source_ids
 from data.tokens.token_rows import TokenRows, joined, prefixed, token_rows_of
 from data.tokens.tokenizer import Tokenizer
 
@@ -31,16 +32,6 @@ class SpecialIds(Protocol):
     @property
     def eos_id(self) -> int:
         """Ends a source and a target."""
-
-
-def reversed_tag(tokenizer: SpecialIds) -> int:
-    """Return the first token of a source that is to be translated in the other direction, from the target language to
-    the source language (`data.both_directions`).
-
-    It plays the part of the tag that names the target language in Johnson et al. 2017 (arXiv 1611.04558). No other
-    source contains this token, so that sources of the forward direction need no tag.
-    """
-    return tokenizer.bos_id
 
 
 @dataclass
@@ -173,12 +164,6 @@ class SourceBatch:
         """Return the number of tokens of each sentence, including eos, [B] int64."""
         rows, longest = self.source.shape
         return torch.full((rows,), longest) if self.source_mask is None else self.source_mask.sum(dim=1)
-
-
-def source_ids(tokenizer: Tokenizer, texts: Sequence[str], reverse: bool = False) -> list[list[int]]:
-    """Encode sources without eos; `reverse`: tagged by `reversed_tag`, to be translated in the other direction."""
-    rows = tokenizer.encode_batch(texts)
-    return [[reversed_tag(tokenizer), *row] for row in rows] if reverse else rows
 
 
 def encode_sources(

@@ -5,6 +5,10 @@ from __future__ import annotations
 from interop.family import foreign_options
 from model.config import ModelConfig
 
+FORMAT = 1
+"""Version of what `interop.ctranslate.export.write_model` writes; increment it when that changes, so that the exports
+in run folders are written again."""
+
 
 def refusals(config: ModelConfig, task: str) -> list[str]:
     """Return one sentence for each option of a model (task: gpt or translate) that CTranslate2 does not have, naming

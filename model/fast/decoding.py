@@ -1,10 +1,9 @@
 """Prepare a model for decoding: the same network, with frozen weights stored in the layout of fast CPU kernels.
 
 bfloat16 halves the memory read per token and uses matrix units if the CPU has them. A layer whose weight is packed once
-takes half the time of a layer with a plain weight, which the library packs again in every call. int8 halves the memory
-traffic again: one scale per output channel, and one scale per row of activations, so that rows stay independent. On a
-GPU the plain layers are the fastest: there bf16 only converts the weights, and `generation.cuda.graph` removes the
-overhead of launching kernels.
+takes half the time of a layer with a plain weight, which the library packs again in every call. On a GPU the plain
+layers are the fastest: there bf16 only converts the weights, and `generation.cuda.graph` removes the overhead of
+launching kernels. (Weights in int8 are left to CTranslate2, which is faster: docs/log.md.)
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from torch import Tensor, nn
 
 from model.blocks import DecoderBlock
 from model.fast.decoder_block import DecodingBlock
-from model.fast.packed_linear import Int8Linear, Int8Weights, PackedFloat32Linear, PackedLinear, packs, packs_float32
+from model.fast.packed_linear import PackedFloat32Linear, PackedLinear, packs, packs_float32
 from model.layers import RMSNorm
 
-FORMATS = ("float32", "bf16", "int8")
-"""Weight formats of `prepare`. Activations are bfloat16 for bf16 and for a single row of int8, otherwise float32."""
+FORMATS = ("float32", "bf16")
+"""Formats of weights and activations of `prepare`."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -29,10 +28,9 @@ Model = TypeVar("Model", bound=nn.Module)
 def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
     """Return a copy of `model` for decoding: evaluation mode, no gradients, linear layers in one of `FORMATS`.
 
-    rows: number of texts generated together, if known. For 1 row, int8 has a separate form, twice as fast. (With more
-    than 16 rows, its rounding differs; in all other cases a text depends on the other rows only by the last bits of a
-    product.) From 8 rows on, float32 weights are packed in addition to the plain weights: a step of exactly this many
-    rows takes 11 % less time.
+    rows: number of texts generated together, if known. From 8 rows on, float32 weights are packed in addition to the
+    plain weights: a step of exactly this many rows takes 11 % less time. A text depends on the other rows only by the
+    last bits of a product.
 
     The returned model only decodes: it cannot be moved or recorded, and exposes no parameters of its blocks.
 
@@ -41,20 +39,15 @@ def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
     if weights not in FORMATS:
         raise ValueError(f"weights must be one of {', '.join(FORMATS)}, not {weights!r}")
     ready = deepcopy(model).eval().requires_grad_(False)
-    one_row = weights == "int8" and rows == 1 and next(ready.parameters()).device.type == "cpu"
     ready.to(torch.bfloat16 if weights == "bf16" else torch.float32)
     for module in list(ready.modules()):
         for name, child in module.named_children():
             if isinstance(child, RMSNorm) and child.weight.device.type == "cpu":
                 setattr(module, name, DecodingRMSNorm(child))
-            elif isinstance(child, nn.Linear) and weights == "int8":
-                setattr(module, name, Int8Weights(child) if one_row else Int8Linear(child))
             elif isinstance(child, nn.Linear) and weights == "bf16" and packs(child.weight):
                 setattr(module, name, PackedLinear(child))
             elif isinstance(child, nn.Linear) and weights == "float32" and rows and packs_float32(child.weight, rows):
                 setattr(module, name, PackedFloat32Linear(child, rows))
-    if one_row:  # last: the weights are rounded once, from the exact values
-        ready.to(torch.bfloat16)
     for module in list(ready.modules()):
         for name, child in module.named_children():
             if type(child) is DecoderBlock and child.arrangement != "post_norm":

@@ -20,7 +20,13 @@ TINY = (
 
 _MODULES = ("train", "generate", "generation.line_translation", "generation.recorded_maps", "generation.writing")
 _MODULES += ("training.evaluation.evaluators", "training.run_folder.starting_point", "training.trainer", "data.prepare")
-_MODULES += ("datasets", "generation.quantization", "training.announcement", "attention_maps.ask.export")
+_MODULES += (
+    "datasets",
+    "generation.engines.torch_engine",
+    "training.run_folder.engines",
+    "training.announcement",
+    "attention_maps.ask.export",
+)
 
 _home: Path | None = None
 

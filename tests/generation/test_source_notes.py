@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from generation.config import TranslationConfig
+from generation.config import GenerateConfig
+from generation.engines.torch_engine import TorchEngine
 from generation.line_translation import translate_lines
 from generation.source_notes import SourceNotes
 from training.run_folder.loaded_run import load_run
@@ -62,7 +63,8 @@ def test_translations_that_do_not_end_are_reported(trained: Path, capsys: pytest
 
     def translated() -> list[str]:
         found = SourceNotes(run.tokenizers[0], run.config.model.context, None)
-        list(translate_lines(run.model, run.tokenizers, TranslationConfig(beam_size=1), lines, None, found))
+        config = GenerateConfig(beam_size=1)
+        list(translate_lines(TorchEngine(run.model, run.tokenizers, config, "float32"), config, lines, None, found))
         return capsys.readouterr().err.splitlines()
 
     with torch.no_grad():

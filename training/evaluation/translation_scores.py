@@ -8,7 +8,8 @@ from typing import Any
 from data.prepared import PreparedPairs
 from generation.config import TranslationConfig
 from generation.neighbours.translation_memory import TranslationMemory, sides
-from generation.translation import Translation, translate_part
+from generation.translated import Translation
+from generation.translation import translate_part
 from model.encoder_decoder import EncoderDecoder
 from training.processes.processes import SINGLE, Processes
 

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from configs.errors import UserError
-from configs.program import expanded
 from data.tokens.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.ensemble import GPTEnsemble, TranslatorEnsemble
 from model.gpt import GPT
 from training.checkpoints.loading import read_checkpoint
 from training.config import TrainConfig
-from training.run_folder.saved_config import load_config, run_and_checkpoint
+from training.run_folder.saved_config import load_config, named_runs
 from training.run_folder.tokenizers import load_tokenizers
 
 Model = GPT | EncoderDecoder
@@ -48,13 +47,6 @@ def load_run(run: Path, which: str = "best") -> LoadedRun:
     model = build_model(config, tokenizers)
     load_into(model, checkpoint.weights, checkpoint.path)
     return LoadedRun(run, config, model.eval(), tokenizers, checkpoint.step, checkpoint.path)
-
-
-def named_runs(name: str, checkpoint: str) -> list[tuple[Path, str]]:
-    """Return the run folder and the checkpoint of each model that the user names: a run, one of its checkpoints, or
-    several of them separated by commas."""
-    names = [name] if "," not in name or expanded(name).exists() else name.split(",")
-    return [run_and_checkpoint(expanded(each), checkpoint) for each in names]
 
 
 def load_named(name: str, checkpoint: str = "best") -> LoadedRun:

@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 import model.config
 from configs.errors import UserError
 from configs.literals import literal
+from configs.program import expanded
 from configs.whole_file import write_whole
 from training.config import CHOICES, TrainConfig
 
@@ -116,6 +117,13 @@ def run_and_checkpoint(path: Path, otherwise: str = "last") -> tuple[Path, str]:
     if path.parent.name == "checkpoints" and not (path / "config.yaml").exists():
         return path.parent.parent, path.name
     return path, otherwise
+
+
+def named_runs(name: str, checkpoint: str) -> list[tuple[Path, str]]:
+    """Return the run folder and the checkpoint of each model that the user names: a run, one of its checkpoints, or
+    several of them separated by commas."""
+    names = [name] if "," not in name or expanded(name).exists() else name.split(",")
+    return [run_and_checkpoint(expanded(each), checkpoint) for each in names]
 
 
 def similar_run(run: Path) -> str:

@@ -11,7 +11,8 @@ import torch
 
 from data.batches.batch import IGNORED, Batch
 from data.batches.buckets import rows_per_batch, sorted_batches, training_batches
-from data.batches.pairs import encode_sources, reversed_tag
+from data.batches.pairs import encode_sources
+from data.batches.sources import reversed_tag
 from data.config import TokenizerConfig
 from data.errors import DataError
 from data.prepare import PreparedPairs, prepare

@@ -61,7 +61,7 @@ GPT += (
     "attention=true",
     "checkpoint=last",
 )
-GPT += ("max_tokens=1", "max_tokens=40", "stop= ", "min_p=0")
+GPT += ("max_tokens=1", "max_tokens=40", "stop= ", "min_p=0", "engine=torch", "engine=ctranslate2")
 TRANSLATE = (
     "beam_size=1",
     "beam_size=50",
@@ -73,6 +73,7 @@ TRANSLATE = (
     "batch_tokens=1",
 )
 TRANSLATE += ("batch_tokens=1000000000", "quantize=int8", "quantize=bf16", "attention=true", "checkpoint=last")
+TRANSLATE += ("engine=torch", "engine=ctranslate2")
 
 
 @st.composite

@@ -1,0 +1,46 @@
+"""Decode with torch: our own sampling and beam search, which have every setting."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+
+from data.tokens.tokenizer import Tokenizer
+from generation.config import GenerateConfig
+from generation.neighbours.translation_memory import TranslationMemory
+from generation.sampling import generate
+from generation.translated import Translation
+from generation.translation import translate
+from generation.writing import BATCH
+from model.encoder_decoder import EncoderDecoder
+from model.fast.decoding import prepare
+from model.gpt import GPT
+
+
+class TorchEngine:
+    """A copy of a model, on its device, with weights in the fastest layout; an `Engine`."""
+
+    def __init__(
+        self,
+        model: GPT | EncoderDecoder,
+        tokenizers: list[Tokenizer],
+        config: GenerateConfig,
+        weights: str,
+        memory: TranslationMemory | None = None,
+    ) -> None:
+        """weights: float32 or bf16. memory: the pairs among which neighbours are retrieved, if any."""
+        texts = min(config.samples, BATCH) if isinstance(model, GPT) else None
+        self.model = prepare(model, weights, texts)
+        self.tokenizers, self.config, self.memory = tokenizers, config, memory
+        self.context = model.config.context
+
+    def sample(self, prompt: list[int], texts: int, seed: int) -> Iterator[list[int | None]]:
+        """Continue a prompt, as an Engine; text r depends only on the prompt and on `seed` + r."""
+        assert isinstance(self.model, GPT)
+        tokenizer = self.tokenizers[0]
+        stop_ids, banned_ids = {tokenizer.eos_id}, tokenizer.never_written
+        return generate(self.model, [prompt] * texts, self.config, seed=seed, stop_ids=stop_ids, banned_ids=banned_ids)
+
+    def translate(self, portions: Iterable[Sequence[str]]) -> Generator[tuple[int, list[Translation]], None, None]:
+        """Translate sentences, as an Engine."""
+        assert isinstance(self.model, EncoderDecoder)
+        return translate(self.model, self.tokenizers, portions, self.config, memory=self.memory)

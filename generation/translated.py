@@ -1,0 +1,38 @@
+"""What a translation of one sentence is, and how long it may be. This module does not import torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from data.tokens.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One hypothesis of one sentence."""
+
+    text: str
+    score: float
+    """Log-probability in nats / length ** length_penalty; higher is better."""
+    tokens: list[int] = field(default_factory=list)
+    """Target ids without eos; encoding the text again may give different ids."""
+    cut: bool = False
+    """Whether it reached its maximal length before its end."""
+
+
+Found = list[tuple[int, list[Translation]]]
+"""Indices of sentences with their translations, best first."""
+
+
+def longest_target(source_length: int, context: int) -> int:
+    """Return the maximal length of a translation: three times the source length plus a constant, within the context.
+
+    The limit is per sentence, so that a translation does not depend on the other sentences of its batch.
+    """
+    return min(3 * source_length + 10, context - 1)
+
+
+def decoded(tokens: list[int], score: float, tokenizer: Tokenizer, limit: int) -> Translation:
+    """Decode a hypothesis of at most `limit` tokens to text, always on a single line."""
+    text = " ".join(tokenizer.decode(tokens).split("\n"))
+    return Translation(text, score, list(tokens), cut=len(tokens) == limit)

@@ -1,0 +1,107 @@
+"""A run is exported once for each checkpoint, as a whole, and stale exports go."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from tests.conftest import environment
+from training.checkpoints.checksums import Checksum
+from training.checkpoints.loading import checkpoint_path
+from training.checkpoints.summary import SUMMARY, WEIGHTS, read_summary, summary
+from training.run_folder.engine_folder import engine_folder, weights_of
+from training.run_folder.loaded_run import load_run
+from training.run_folder.saved_config import load_config
+
+pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    """Return a copy of a trained GPT."""
+    return Path(shutil.copytree(trained / "runs/gpt", tmp_path / "runs/gpt", symlinks=True))
+
+
+def test_the_export_is_written_once_and_the_next_process_needs_no_torch(run: Path, tmp_path: Path) -> None:
+    """Guards against an export in each process, and against two seconds for importing torch."""
+    program = (
+        "import sys, generate\n"
+        "sys.argv = ['generate.py', 'run=runs/gpt', 'prompt=Emi', 'max_tokens=5', 'engine=ctranslate2']\n"
+        "generate.main()\n"
+        "print('torch' in sys.modules, file=sys.stderr)"
+    )
+    written, changed = [], []
+    for torch_was_imported in ("True\n", "False\n"):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, torch_was_imported)
+        written.append(done.stdout)
+        (folder,) = (run / "engine").iterdir()
+        changed.append(folder.stat().st_mtime_ns)
+    assert written[0].startswith("Emi")
+    assert written[0] == written[1]
+    assert changed[0] == changed[1]
+    assert {path.name for path in folder.iterdir()} == {"model.bin", "config.json", "vocabulary.json"}
+    assert not set("=,") & set(folder.name)
+
+
+def test_other_weights_are_exported_and_those_that_are_gone_deleted(run: Path) -> None:
+    """Guards against texts of an earlier checkpoint, and a run folder that grows without end."""
+    config = load_config(run).model
+    first = engine_folder(run, "last", config)
+    abandoned, writing = first.with_name(f".{first.name}.abandoned"), first.with_name(f".{first.name}.writing")
+    abandoned.mkdir()
+    writing.mkdir()
+    os.utime(abandoned, (time.time() - 10_000,) * 2)
+    checkpoint = checkpoint_path(run, "last")
+    weights = load_file(checkpoint / WEIGHTS)
+    save_file({name: tensor + 0.01 for name, tensor in weights.items()}, checkpoint / WEIGHTS)
+    progress, checksums = read_summary(checkpoint)
+    checksums[WEIGHTS] = Checksum.of(checkpoint / WEIGHTS)
+    (checkpoint / SUMMARY).write_bytes(summary(progress, checksums))
+    second = engine_folder(run, "last", config)
+    assert second != first
+    assert set((run / "engine").iterdir()) == {second, writing}
+
+
+def test_an_older_checkpoint_without_checksums_is_exported(run: Path) -> None:
+    """Guards runs of earlier versions."""
+    checkpoint = checkpoint_path(run, "best")
+    content = json.loads((checkpoint / SUMMARY).read_text())
+    (checkpoint / SUMMARY).write_text(
+        json.dumps({key: content[key] for key in content if key not in ("files", "crc32")})
+    )
+    config = load_config(run).model
+    assert engine_folder(run, "best", config) == engine_folder(run, "best", config)
+
+
+def test_a_damaged_checkpoint_is_replaced_as_for_torch(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards against an export of damaged weights, and a run that one engine can use and the other cannot."""
+    checkpoint = checkpoint_path(run, "best")
+    shutil.copytree(checkpoint, checkpoint.with_name("step-00000001"))
+    (checkpoint / WEIGHTS).write_bytes(b"damaged")
+    config = load_config(run).model
+    folder = engine_folder(run, "best", config)
+    assert "step-00000001 is used instead" in capsys.readouterr().err
+    assert engine_folder(run, "step-00000001", config) == folder
+
+
+def test_the_number_of_weights_is_known_without_reading_them(run: Path) -> None:
+    """Guards against a large model that is taken for a small one."""
+    loaded = load_run(run)
+    count = sum(parameter.numel() for parameter in loaded.model.parameters())
+    assert weights_of(run, "best") == pytest.approx(count, rel=0.05)

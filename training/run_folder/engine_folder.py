@@ -1,0 +1,93 @@
+"""A run's model in CTranslate2's format, written once: `engine/ctranslate2-<hash>` in the run folder.
+
+The hash identifies the weights and the format, so an existing export is found without reading the weights, and without
+importing torch. It changes when training replaces the checkpoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from configs.errors import UserError
+from configs.whole_file import flush
+from configs.whole_folder import whole_folder
+from interop.ctranslate.limits import FORMAT
+from model.config import ModelConfig
+from training.checkpoints.checksums import Checksum
+from training.checkpoints.loading import checkpoint_path
+from training.checkpoints.summary import SUMMARY, WEIGHTS, Checksums, read_summary
+
+ENGINE = "engine"
+ABANDONED = 3600
+"""Age in seconds from which a temporary folder is assumed to be left over from a process that was killed."""
+
+
+def engine_folder(run: Path, which: str, config: ModelConfig) -> Path:
+    """Return the folder with the exported model of a checkpoint (`best`, `last` or the name of a step).
+
+    If there is none, loads the checkpoint, which needs torch, writes the folder as a whole, and deletes the exports of
+    weights that the run no longer has. Raises UserError if the checkpoint or the model cannot be used, and OSError if
+    the folder cannot be written.
+    """
+    with suppress(UserError):  # a damaged checkpoint: below, another one is loaded instead of it, with a warning
+        folder = run / ENGINE / name(checkpoint_path(run, which), config)
+        if folder.exists():
+            return folder
+    from interop.ctranslate.export import write_model
+    from training.run_folder.loaded_run import load_run
+
+    loaded = load_run(run, which)
+    folder = run / ENGINE / name(loaded.checkpoint, config)
+    if not folder.exists():
+        remove_stale(run, config)
+        try:
+            with whole_folder(folder) as partial:
+                write_model(loaded.model, loaded.tokenizers, partial)
+                for path in partial.iterdir():
+                    flush(path)
+        except OSError:
+            if not folder.exists():  # otherwise another process was faster
+                raise
+    return folder
+
+
+def weights_of(run: Path, which: str) -> int:
+    """Return the number of weights of a checkpoint, from the size of their file; 0 if it is missing."""
+    try:
+        return (checkpoint_path(run, which) / WEIGHTS).stat().st_size // 4
+    except OSError:
+        return 0
+
+
+def name(checkpoint: Path, config: ModelConfig) -> str:
+    """Return the name of the export of a checkpoint. Raises UserError if the checkpoint is damaged."""
+    weights = checksums(checkpoint)[WEIGHTS].to_json()
+    content = json.dumps([FORMAT, weights, asdict(config)], sort_keys=True)
+    return f"ctranslate2-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+
+
+def checksums(checkpoint: Path) -> Checksums:
+    """Return the checksums of a checkpoint's files; older checkpoints do not contain them."""
+    _, found = read_summary(checkpoint)
+    return found if WEIGHTS in found else found | {WEIGHTS: Checksum.of(checkpoint / WEIGHTS)}
+
+
+def remove_stale(run: Path, config: ModelConfig) -> None:
+    """Delete the exports of weights that no checkpoint of the run has, and what killed processes have left."""
+    kept = set()
+    for summary in run.glob(f"checkpoints/*/{SUMMARY}"):
+        with suppress(UserError, OSError):
+            kept.add(name(summary.parent, config))
+    for path in (run / ENGINE).glob("ctranslate2-*"):
+        if path.name not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+    for path in (run / ENGINE).glob(".ctranslate2-*"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > ABANDONED:
+                shutil.rmtree(path, ignore_errors=True)
