@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, TINY, Run, environment
+from tests.conftest import ROOT, Run, environment
 from tests.test_generate_interactive import at_a_terminal
 
 pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
@@ -18,24 +18,14 @@ pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
 LINES = ["Emi likes apples.", "", "The dog runs.", "Ken reads a book in the park because it is quiet.", " "]
 
 
-@pytest.fixture(scope="module")
-def folder(trained: Path) -> Path:
-    """Return the folder with the tiny runs, and one more: a translator that CTranslate2 can compute, runs/plain."""
-    command = [sys.executable, str(ROOT / "train.py"), *TINY, "task=translate", "name=plain", "model.qk_norm=false"]
-    command += ["trainer.steps=20", "trainer.test=false"]
-    done = subprocess.run(command, cwd=trained, env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return trained
-
-
 @pytest.fixture
-def generate(folder: Path) -> Run:
+def generate(trained: Path) -> Run:
     """Return a function that runs generate.py in the folder with the runs."""
 
     def run(*arguments: str, input: str = "") -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(ROOT / "generate.py"), *arguments]
         return subprocess.run(
-            command, cwd=folder, env=environment(), input=input, capture_output=True, text=True, check=False
+            command, cwd=trained, env=environment(), input=input, capture_output=True, text=True, check=False
         )
 
     return run
@@ -45,7 +35,7 @@ def generate(folder: Path) -> Run:
 def test_both_engines_print_the_same_translations_in_the_same_order(generate: Run) -> None:
     """Guards against lines in another order, a line for the empty end of a file, and notes about nothing."""
     text = "".join(f"{line}\n" for line in LINES * 30)
-    ours, theirs = (generate("run=runs/plain", f"engine={engine}", input=text) for engine in ("torch", "auto"))
+    ours, theirs = (generate("run=runs/translate", f"engine={engine}", input=text) for engine in ("torch", "auto"))
     assert (ours.returncode, theirs.returncode, ours.stderr, theirs.stderr) == (0, 0, "", "")
     assert theirs.stdout == ours.stdout
     assert theirs.stdout.count("\n") == len(LINES) * 30
@@ -61,9 +51,9 @@ def test_a_setting_that_is_lacking_is_said_once_and_torch_decodes(generate: Run)
 
 
 @pytest.mark.slow
-def test_a_run_that_cannot_be_written_to_is_named(folder: Path, tmp_path: Path, program: Run) -> None:
+def test_a_run_that_cannot_be_written_to_is_named(trained: Path, tmp_path: Path, program: Run) -> None:
     """Guards against a traceback where the export cannot be stored."""
-    shutil.copytree(folder / "runs" / "gpt", tmp_path / "gpt", symlinks=True, ignore=shutil.ignore_patterns("engine"))
+    shutil.copytree(trained / "runs" / "gpt", tmp_path / "gpt", symlinks=True, ignore=shutil.ignore_patterns("engine"))
     (tmp_path / "gpt" / "engine").write_text("a file instead of a folder")
     done = program("generate.py", "run=gpt", "prompt=Emi", "engine=ctranslate2")
     assert (done.returncode, done.stdout) == (2, "")
@@ -73,10 +63,10 @@ def test_a_run_that_cannot_be_written_to_is_named(folder: Path, tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_ctrl_c_stops_a_text_and_then_a_process_without_an_abort(folder: Path) -> None:
+def test_ctrl_c_stops_a_text_and_then_a_process_without_an_abort(trained: Path) -> None:
     """Guards against a thread that still writes while the interpreter exits, which ends the process with SIGABRT."""
     settings = ("run=runs/gpt", "engine=ctranslate2", "max_tokens=1000000", "temperature=1")
-    with at_a_terminal(folder, *settings) as terminal:
+    with at_a_terminal(trained, *settings) as terminal:
         terminal.read_until("> ")
         terminal.type("Emi\n")
         terminal.read(300)
@@ -86,7 +76,7 @@ def test_ctrl_c_stops_a_text_and_then_a_process_without_an_abort(folder: Path) -
         assert terminal.process.wait(60) == 0
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "generate.py"), *settings, "prompt=The", "samples=1000000"],
-        cwd=folder,
+        cwd=trained,
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

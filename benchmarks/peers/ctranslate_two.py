@@ -23,7 +23,8 @@ def words(ids: Iterable[int]) -> list[str]:
 class NumberedTokens:
     """The part of a tokenizer that the engine needs, for a model without one. Token 0 is the end of the text."""
 
-    eos_id = 0
+    eos_id = start_id = 0
+    stop_ids = frozenset((0,))
 
     def __init__(self, size: int) -> None:
         self.spellings = words(range(size))
@@ -44,4 +45,5 @@ def write_generator(model: GPT, folder: Path, endless: bool = False) -> None:
     """Write a GPT without a tokenizer into an existing folder. The end-of-text token is 0; `min_length` must suppress
     it, unless the model is `endless`: then its texts never end."""
     never = (0,) if endless else ()
-    save(generator_spec(model, words(range(model.vocab_size)), eos_id=0, unk_id=0, never_written=never), folder)
+    special = {"start": 0, "eos": 0, "unk": 0}
+    save(generator_spec(model, words(range(model.vocab_size)), special, never), folder)

@@ -58,7 +58,7 @@ class CTranslate2Engine:
         """
         workers = min(texts, self.threads, MOST_WORKERS)
         large = (self.folder / "model.bin").stat().st_size >= LARGE and self.config.quantize != "int8"
-        start = [self.target[self.tokenizers[0].eos_id]]
+        start = [self.target[self.tokenizers[0].start_id]]
         loaded = []
         for number in range(workers):
             threads = self.threads // workers if large else 1
@@ -99,9 +99,8 @@ class CTranslate2Engine:
             steps.put(step.token_id)
             return stopped
 
-        options = self._sampling() | {"max_length": room, "include_prompt_in_result": False}
-        prompt = self._pieces(window)
-        (result,) = generator.generate_batch([prompt], asynchronous=True, callback=receive, **options)
+        options = self._options(room) | {"asynchronous": True, "callback": receive}
+        (result,) = generator.generate_batch([self._pieces(window)], **options)
         written: list[int] = []
         try:
             while len(written) < room:
@@ -111,7 +110,7 @@ class CTranslate2Engine:
                     if result.done() and steps.empty():
                         break  # it failed: the result raises the reason
                     continue
-                if token == self.tokenizers[0].eos_id:
+                if token in self.tokenizers[0].stop_ids:
                     yield [None]
                     break
                 written.append(token)
@@ -130,19 +129,21 @@ class CTranslate2Engine:
         for generator, group in zip(generators, groups, strict=True):
             if rows := [row for row in group if row in alive]:
                 prompts = [self._pieces(windows[row]) for row in rows]
-                options = self._sampling() | {"max_length": room, "include_prompt_in_result": False}
-                running += zip(rows, generator.generate_batch(prompts, asynchronous=True, **options), strict=True)
+                results = generator.generate_batch(prompts, asynchronous=True, **self._options(room))
+                running += zip(rows, results, strict=True)
         for row, result in running:
             new[row] = result.result().sequences_ids[0]
         return new
 
-    def _sampling(self) -> dict[str, Any]:
+    def _options(self, room: int) -> dict[str, Any]:
         config = self.config
+        ends = [self.target[token] for token in sorted(self.tokenizers[0].stop_ids)]
+        options = {"max_length": room, "end_token": ends, "include_prompt_in_result": False}
         if config.temperature == 0:
-            return {"sampling_topk": 1}
+            return options | {"sampling_topk": 1}
         top_k = config.top_k if config.top_k is not None and config.top_k < len(self.target) else 0
         top_p = 1.0 if config.top_p is None else config.top_p
-        return {"sampling_temperature": config.temperature, "sampling_topk": top_k, "sampling_topp": top_p}
+        return options | {"sampling_temperature": config.temperature, "sampling_topk": top_k, "sampling_topp": top_p}
 
     def _pieces(self, tokens: list[int]) -> list[str]:
         return [self.target[token] for token in tokens]

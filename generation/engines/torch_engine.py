@@ -37,7 +37,7 @@ class TorchEngine:
         """Continue a prompt, as an Engine; text r depends only on the prompt and on `seed` + r."""
         assert isinstance(self.model, GPT)
         tokenizer = self.tokenizers[0]
-        stop_ids, banned_ids = {tokenizer.eos_id}, tokenizer.never_written
+        stop_ids, banned_ids = tokenizer.stop_ids, tokenizer.never_written
         return generate(self.model, [prompt] * texts, self.config, seed=seed, stop_ids=stop_ids, banned_ids=banned_ids)
 
     def translate(self, portions: Iterable[Sequence[str]]) -> Generator[tuple[int, list[Translation]], None, None]:

@@ -22,9 +22,10 @@ ONE, TWO = ("sentencepiece.model",), ("sentencepiece.source.model", "sentencepie
 
 def write_ctranslate2(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
     """Write model and tokenizers; as `interop.formats.Exporter`."""
-    if not isinstance(trained.tokenizers[0], SentencePieceTokenizer):
-        fix = "use format=huggingface, and ct2-transformers-converter on that folder"
-        raise UserError(f"format=ctranslate2: the tokenizer came with a model of transformers (init_from): {fix}")
+    for tokenizer in trained.tokenizers:
+        if not isinstance(tokenizer, SentencePieceTokenizer):
+            fix = "use format=huggingface, and ct2-transformers-converter on that folder"
+            raise UserError(f"format=ctranslate2: the tokenizer came with a model of transformers (init_from): {fix}")
     write_model(trained.model, trained.tokenizers, folder)
     names = ONE if len(trained.tokenizers) == 1 else TWO
     for name, tokenizer in zip(names, trained.tokenizers, strict=True):
@@ -43,10 +44,10 @@ def write_model(model: GPT | EncoderDecoder, tokenizers: Sequence[Tokenizer], fo
     """
     source, target = tokenizers[0], tokenizers[-1]
     spec: TransformerDecoderModelSpec | TransformerSpec
+    special = {"start": target.start_id, "bos": target.bos_id, "eos": target.eos_id, "unk": target.unk_id}
     if isinstance(model, GPT):
-        spec = generator_spec(model, target.spellings, target.eos_id, target.unk_id, target.never_written)
+        spec = generator_spec(model, target.spellings, special, target.never_written)
     else:
-        special = {"bos": target.bos_id, "eos": target.eos_id, "unk": target.unk_id}
         spec = translator_spec(model, source.spellings, target.spellings, special, target.never_written)
     save(spec, folder)
 

@@ -6,7 +6,7 @@ unit (Shazeer 2020) whose gate and value are the same matrix; the file contains 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -34,12 +34,13 @@ FORBIDDEN = -1e9
 
 
 def generator_spec(
-    model: GPT, vocabulary: Sequence[str], eos_id: int, unk_id: int, never_written: Sequence[int]
+    model: GPT, vocabulary: Sequence[str], special_ids: Mapping[str, int], never_written: Sequence[int]
 ) -> TransformerDecoderModelSpec:
-    """Return a GPT for `ctranslate2.Generator`; texts begin with the token `eos_id`, as in training.
+    """Return a GPT for `ctranslate2.Generator`.
 
-    vocabulary: the name of each token; names must differ. never_written: ids whose logits become `FORBIDDEN`. Raises
-    UserError naming each option that CTranslate2 does not have.
+    vocabulary: the name of each token; names must differ. special_ids: `start`, with which texts begin, `eos` and `unk`
+    (-1 if there is none). never_written: ids whose logits become `FORBIDDEN`. Raises UserError naming each option that
+    CTranslate2 does not have.
     """
     require(model.config, "gpt")
     spec = TransformerDecoderModelSpec(_decoder(model.config, with_encoder_attention=False))
@@ -48,8 +49,8 @@ def generator_spec(
         _fill_block(theirs, ours)
     _fill_output(spec.decoder, model.norm, model.output_weight, never_written)
     spec.register_vocabulary(list(vocabulary))
-    spec.config.bos_token = spec.config.eos_token = vocabulary[eos_id]
-    spec.config.unk_token = vocabulary[unk_id]
+    spec.config.bos_token = vocabulary[special_ids["start"]]
+    _name_special_tokens(spec.config, vocabulary, special_ids)
     return spec
 
 
@@ -57,14 +58,14 @@ def translator_spec(
     model: EncoderDecoder,
     source: Sequence[str],
     target: Sequence[str],
-    special_ids: dict[str, int],
+    special_ids: Mapping[str, int],
     never_written: Sequence[int],
 ) -> TransformerSpec:
     """Return a translator for `ctranslate2.Translator`, which appends eos to each source.
 
-    source, target: the names of the tokens of both sides. special_ids: `bos`, `eos` and `unk`, the same on both sides.
-    never_written: ids whose logits become `FORBIDDEN`. Raises UserError naming each option that CTranslate2 does not
-    have.
+    source, target: the names of the tokens of both sides. special_ids: `bos`, `eos` and `unk` (-1 if there is none), by
+    the same names on both sides. never_written: ids whose logits become `FORBIDDEN`. Raises UserError naming each
+    option that CTranslate2 does not have.
     """
     config = model.config
     require(config, "translate")
@@ -82,9 +83,15 @@ def translator_spec(
     spec.register_source_vocabulary(list(source))
     spec.register_target_vocabulary(list(target))
     spec.config.bos_token = spec.config.decoder_start_token = target[special_ids["bos"]]
-    spec.config.eos_token, spec.config.unk_token = target[special_ids["eos"]], target[special_ids["unk"]]
+    _name_special_tokens(spec.config, target, special_ids)
     spec.config.add_source_eos = True
     return spec
+
+
+def _name_special_tokens(config: Any, vocabulary: Sequence[str], special_ids: Mapping[str, int]) -> None:
+    config.eos_token = vocabulary[special_ids["eos"]]
+    if special_ids["unk"] >= 0:  # otherwise CTranslate2 adds a name that no text has
+        config.unk_token = vocabulary[special_ids["unk"]]
 
 
 def require(config: ModelConfig, task: str) -> None:

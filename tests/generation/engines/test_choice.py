@@ -14,7 +14,7 @@ from model.config import ModelConfig
 
 SMALL = 1_000_000
 MODEL = ModelConfig()
-TRANSLATOR = ModelConfig(qk_norm=False)
+REFUSED = ModelConfig(cross_qk_norm=True)
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def test_auto_takes_the_faster_one_without_a_word(capsys: pytest.CaptureFixture[
     assert chosen(replace(auto, samples=2)) == "torch"
     assert chosen(replace(auto, samples=2, temperature=0)) == "ctranslate2"
     assert chosen(replace(auto, device="cuda")) == "torch"
-    assert chosen(auto, "translate", TRANSLATOR, MOST_PARAMETERS + 1) == "ctranslate2"
+    assert chosen(auto, "translate", MODEL, MOST_PARAMETERS + 1) == "ctranslate2"
     assert capsys.readouterr().err == ""
 
 
@@ -72,11 +72,11 @@ def test_a_model_that_ctranslate2_cannot_compute_is_decoded_by_torch_or_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Guards against the translations of another model."""
-    assert chosen(GenerateConfig(), "translate") == "torch"
-    assert "model.qk_norm=true" in capsys.readouterr().err
+    assert chosen(GenerateConfig(), "translate", REFUSED) == "torch"
+    assert "model.cross_qk_norm=true" in capsys.readouterr().err
     for asked in (GenerateConfig(engine="ctranslate2"), GenerateConfig(quantize="int8")):
-        with pytest.raises(UserError, match=r"(engine=ctranslate2|quantize=int8): model\.qk_norm=true: "):
-            chosen(asked, "translate")
+        with pytest.raises(UserError, match=r"(engine=ctranslate2|quantize=int8): model\.cross_qk_norm=true: "):
+            chosen(asked, "translate", REFUSED)
 
 
 def test_what_is_asked_for_is_taken() -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from data.config import TokenizerConfig
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from generation.config import GenerateConfig
 from generation.engines.torch_engine import TorchEngine
@@ -38,7 +39,7 @@ def sharpened(model: nn.Module, scale: float = 0.4) -> nn.Module:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.train(["the quick brown fox jumps over a lazy dog"] * 3, TokenizerConfig(kind="char"))
+    return SentencePieceTokenizer.train(["the quick brown fox jumps over a lazy dog"] * 3, TokenizerConfig(kind="char"))
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +162,7 @@ def test_the_distribution_is_that_of_torch(
 @pytest.fixture(scope="module")
 def translator(tokenizer: Tokenizer) -> EncoderDecoder:
     torch.manual_seed(3)
-    config = ModelConfig(layers=1, heads=2, width=16, context=40, qk_norm=False)
+    config = ModelConfig(layers=1, heads=2, width=16, context=40)
     model = sharpened(EncoderDecoder(config, tokenizer.vocab_size, tokenizer.vocab_size, shared=True), 0.5)
     assert isinstance(model, EncoderDecoder)
     return model
