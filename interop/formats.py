@@ -18,6 +18,7 @@ UserError, naming the option, if the format cannot hold the model exactly."""
 FORMATS = {
     "huggingface": ("interop.huggingface.export", "write_huggingface", ("transformers",)),
     "onnx": ("interop.huggingface.onnx", "write_onnx", ("transformers", "onnx", "onnxscript", "onnxruntime")),
+    "gguf": ("interop.gguf.export", "write_gguf", ("gguf",)),
     "ctranslate2": ("interop.ctranslate.export", "write_ctranslate2", ("ctranslate2",)),
 }
 """For each format: the module and function that write it, and the packages that it needs (extra `export`)."""

@@ -31,8 +31,9 @@ class ExportSettings:
     to: str | None = None
     """The folder to write, which must not exist yet."""
 
-    format: Literal["huggingface", "ctranslate2", "onnx"] = "huggingface"
+    format: Literal["huggingface", "ctranslate2", "gguf", "onnx"] = "huggingface"
     """`huggingface`: a folder for `from_pretrained` of transformers. `ctranslate2`: a folder for CTranslate2.
+    `gguf`: a file for llama.cpp and Ollama.
     `onnx`: a graph for ONNX Runtime, which computes the logits of whole texts."""
 
     checkpoint: str = "best"

@@ -1,0 +1,1 @@
+"""Our GPTs in GGUF, the file format of llama.cpp and Ollama."""
