@@ -19,6 +19,7 @@ FORMATS = {
     "huggingface": ("interop.huggingface.export", "write_huggingface", ("transformers",)),
     "onnx": ("interop.huggingface.onnx", "write_onnx", ("transformers", "onnx", "onnxscript", "onnxruntime")),
     "gguf": ("interop.gguf.export", "write_gguf", ("gguf",)),
+    "argos": ("interop.argos", "write_argos", ("ctranslate2",)),
     "ctranslate2": ("interop.ctranslate.export", "write_ctranslate2", ("ctranslate2",)),
 }
 """For each format: the module and function that write it, and the packages that it needs (extra `export`)."""

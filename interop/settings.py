@@ -31,10 +31,13 @@ class ExportSettings:
     to: str | None = None
     """The folder to write, which must not exist yet."""
 
-    format: Literal["huggingface", "ctranslate2", "gguf", "onnx"] = "huggingface"
+    format: Literal["huggingface", "ctranslate2", "gguf", "argos", "onnx"] = "huggingface"
     """`huggingface`: a folder for `from_pretrained` of transformers. `ctranslate2`: a folder for CTranslate2.
-    `gguf`: a file for llama.cpp and Ollama.
+    `gguf`: a file for llama.cpp and Ollama. `argos`: a package for Argos Translate and LibreTranslate.
     `onnx`: a graph for ONNX Runtime, which computes the logits of whole texts."""
+
+    languages: str | None = None
+    """argos: codes of the languages of a translator, source first, such as en,ja; known for the built-in corpus."""
 
     checkpoint: str = "best"
     """`best` (lowest validation loss), `last`, or the name of a step, step-00000500."""
@@ -59,4 +62,9 @@ def problems(settings: ExportSettings) -> list[str]:
     found += [] if settings.to else ["to=FOLDER is needed: the folder to write"]
     if not re.fullmatch(r"best|last|step-\d+(-\d+)?|weights-\d+", settings.checkpoint):
         found.append(f"checkpoint={settings.checkpoint}: must be best, last or the name of a step, step-00000500")
+    if settings.languages is not None:
+        if settings.format != "argos":
+            found.append(f"languages={settings.languages}: applies to format=argos only")
+        elif not re.fullmatch(r"[a-z]{2,3}(-\w+)?,[a-z]{2,3}(-\w+)?", settings.languages):
+            found.append(f"languages={settings.languages}: must be two codes, source first, such as en,ja")
     return found

@@ -25,12 +25,17 @@ from model.embedding import Embedding
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.layers import RMSNorm
+from model.positions import SinusoidalPositions
 
 ACTIVATIONS = {"relu2": Activation.RELU, "gelu": Activation.GELU, "swiglu": Activation.SWISH}
 """What CTranslate2 applies to the (gate of the) hidden layer."""
 
 FORBIDDEN = -1e9
 """Logit bias of tokens that are never generated: their probability becomes 0, as with `banned_ids`."""
+
+
+SINUSOIDS = 1024
+"""Least number of sinusoidal positions in the table: beyond its end, CTranslate2 fails."""
 
 
 def generator_spec(
@@ -124,7 +129,9 @@ def _fill_embedding(table: Any, side: Any, ours: Embedding, vocabulary: int) -> 
     table.weight = _array(ours.tokens.weight[:vocabulary])
     side.scale_embeddings = False if ours.scale == 1.0 else np.float32(ours.scale)
     if ours.positions is not None:
-        side.position_encodings.encodings = _array(ours.positions(0, ours.positions.context))
+        context = ours.positions.context
+        length = max(context, SINUSOIDS) if isinstance(ours.positions, SinusoidalPositions) else context
+        side.position_encodings.encodings = _array(ours.positions(0, length))
 
 
 def _fill_block(theirs: Any, ours: DecoderBlock | EncoderBlock) -> None:
