@@ -14,6 +14,7 @@ HELP = """Compare the speed of this project with its peers: separate processes t
   python -m benchmarks train_translator data=FOLDER                 training steps of an encoder-decoder
   python -m benchmarks sample model=10.7M batch=32 nanogpt=CHECKOUT  sampling from a GPT
   python -m benchmarks beam run=RUN sentences=test.en               translation by beam search
+  python -m benchmarks end_to_end run=RUN sentences=test.en         generate.py, process start included
   python -m benchmarks data text=input.txt pairs=FOLDER             data loading, without a model
   python -m benchmarks recording                                    recording the attention maps of one example
   python -m benchmarks shakespeare nanogpt=CHECKOUT data=input.txt  loss in the same training time as nanoGPT's recipe
@@ -46,6 +47,7 @@ COMMANDS = {
     "train_translator": ("training.train_translator", "train_translator", "TrainTranslatorSettings"),
     "sample": ("decoding.sample", "sample", "SampleSettings"),
     "beam": ("decoding.beam", "beam", "BeamSettings"),
+    "end_to_end": ("decoding.end_to_end", "end_to_end", "EndToEndSettings"),
     "data": ("training.data_loading", "data_loading", "DataLoadingSettings"),
     "recording": ("attention.recording", "recording", "RecordingSettings"),
     "table": ("table", "table", "TableSettings"),

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from benchmarks import worker
 from benchmarks.contender import Contender, Skipped
-from benchmarks.decoding import beam, sample
+from benchmarks.decoding import beam, end_to_end, sample
 from benchmarks.peers.reference_beam import reference_beam
 from benchmarks.peers.weights import never_written
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -175,6 +175,24 @@ def test_every_beam_search_of_a_run_finds_the_same(program: Run, tmp_path: Path)
             with suppress(pytest.skip.Exception):
                 assert stepped(contender) == 6
                 assert json.loads((tmp_path / f"{contender.name}.json").read_text()) == expected, contender.name
+
+
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_both_programs_print_the_same(task: str, trained: Path, tmp_path: Path) -> None:
+    """Guards against a comparison of processes that do different work, and a peer that fails at once."""
+    pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
+    run = trained / "runs" / task
+    (tmp_path / "input.txt").write_text("Once" if task == "gpt" else "Ken gave Mary a red book.\n" * 2)
+    end_to_end.export(run, tmp_path / "export")
+    settings = end_to_end.EndToEndSettings(beam_size=2, new_tokens=6)
+    options = ["temperature=0", "max_tokens=6"] if task == "gpt" else ["beam_size=2"]
+    contenders = {one.name: one for one in end_to_end.benchmark(run, task, tmp_path, settings, options).contenders}
+    found = [
+        end_to_end.printed(contenders[name].arguments["command"], str(tmp_path / "input.txt"))
+        for name in ("ours, engine=ctranslate2", "CTranslate2 float32, 1 worker")
+    ]
+    assert found[0] == found[1]
+    assert len(found[0]) == (1 if task == "gpt" else 2)
 
 
 def stepped(contender: Contender) -> int:
