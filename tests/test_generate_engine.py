@@ -52,7 +52,7 @@ def test_a_setting_that_is_lacking_is_said_once_and_torch_decodes(generate: Run)
 
 @pytest.mark.slow
 def test_a_run_that_cannot_be_written_to_is_named(trained: Path, tmp_path: Path, program: Run) -> None:
-    """Guards against a traceback where the export cannot be stored."""
+    """Guards against a traceback where the export cannot be stored, and a shared run that nobody else can use."""
     shutil.copytree(trained / "runs" / "gpt", tmp_path / "gpt", symlinks=True, ignore=shutil.ignore_patterns("engine"))
     (tmp_path / "gpt" / "engine").write_text("a file instead of a folder")
     done = program("generate.py", "run=gpt", "prompt=Emi", "engine=ctranslate2")
@@ -60,6 +60,11 @@ def test_a_run_that_cannot_be_written_to_is_named(trained: Path, tmp_path: Path,
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: ")
     assert "gpt/engine" in line
+    done = program("generate.py", "run=gpt", "prompt=Emi", "max_tokens=5")
+    assert done.returncode == 0
+    assert done.stdout.startswith("Emi")
+    assert done.stderr.startswith("note: decoded by torch: ")
+    assert "gpt/engine" in done.stderr
 
 
 @pytest.mark.slow

@@ -17,8 +17,19 @@ Started = tuple[Engine, "Callable[[], GeneratedMaps] | None"]
 
 
 def start_engine(chosen: str, config: GenerateConfig) -> Started:
-    """Load the run(s) of the command line into the chosen engine, `torch` or `ctranslate2`."""
-    return start_torch(config) if chosen == "torch" else start_ctranslate2(config)
+    """Load the run(s) of the command line into the chosen engine, `torch` or `ctranslate2`.
+
+    If the user did not ask for CTranslate2 and its export cannot be stored in the run folder, torch decodes.
+    """
+    if chosen == "torch":
+        return start_torch(config)
+    try:
+        return start_ctranslate2(config)
+    except OSError as error:
+        if config.engine == "ctranslate2" or config.quantize == "int8":
+            raise
+        print(f"note: decoded by torch: {error.filename} cannot be written ({error.strerror})", file=sys.stderr)
+        return start_torch(config)
 
 
 def start_torch(config: GenerateConfig) -> Started:
