@@ -13,11 +13,12 @@ from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.undisturbed import undisturbed
 from inspection.changes import changed_outputs, inputs_of
-from inspection.models import Models
+from inspection.models import KeptModel, Models
 from inspection.question import Question
 from inspection.texts import check_task, continued, example_of, limit_of, notes_on, translation_of
 from interpretability.recorder import record
 from model.recording import replace_head_outputs
+from training.hardware.threads import threads_for
 from training.run_folder.loaded_run import LoadedRun
 
 TOP = 5
@@ -34,10 +35,16 @@ def answer(question: Question, models: Models) -> dict[str, Any]:
     model; otherwise it and the last probabilities are null. Raises UserError if the question cannot be answered.
     """
     kept = models.get(question.run, question.checkpoint)
-    run = kept.run
-    check_task(run, question.source is not None, question.reverse)
+    check_task(kept.run, question.source is not None, question.reverse)
     text = question.text if question.source is None else question.source
     assert text is not None
+    with threads_for(kept.run.model, len(text)):  # a text has about as many tokens as letters, or fewer
+        return _answer(question, kept, text)
+
+
+def _answer(question: Question, kept: KeptModel, text: str) -> dict[str, Any]:
+    """Answer a question about a text with the present number of threads."""
+    run = kept.run
     start = example_of(run, text, question.target, question.reverse)
     outputs = changed_outputs(question, kept, start)
     example, written = continued(run, start, question.written) if question.written else (start, None)

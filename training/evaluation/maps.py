@@ -10,8 +10,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from attention_maps.draw.pictures import for_images
 from attention_maps.files import store
 from attention_maps.record.example import Example
@@ -139,9 +137,8 @@ class AttentionRecorder:
         """Record the maps of all examples; the scores of `gold` and `measured` are added to the measures."""
         if gold:
             self.gold_measures = gold.measures
-        parameters = list(self.model.parameters())
         tokens = sum(len(one.target_ids) + len(one.source_ids or ()) for one in examples)
-        with threads_for(tokens * sum(map(torch.numel, parameters)), parameters[0].device):
+        with threads_for(self.model, tokens):
             return self.recorded(step, examples, gold, measured or {})
 
     def recorded(self, step: int, examples: list[Example], gold: HeadScores | None, measured: Measures) -> Recording:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import nn
 
 SMALL = 1e9
 """Multiplications below which one thread is as fast as two: operations are so short that threads mostly wait for each
@@ -14,11 +15,13 @@ one thread, and took 1 s with two on two busy cores."""
 
 
 @contextmanager
-def threads_for(multiplications: float, device: torch.device) -> Iterator[None]:
-    """Use one thread inside the context if a computation on the CPU is small. Training, whose losses depend on its
-    number of threads, has that number again afterwards."""
+def threads_for(model: nn.Module, tokens: int) -> Iterator[None]:
+    """Use one thread inside the context if reading so many tokens on the CPU is a small computation. Training, whose
+    losses depend on its number of threads, has that number again afterwards."""
     before = torch.get_num_threads()
-    if device.type != "cpu" or multiplications >= SMALL or before == 1:
+    parameters = list(model.parameters())
+    multiplications = tokens * sum(parameter.numel() for parameter in parameters)
+    if parameters[0].device.type != "cpu" or multiplications >= SMALL or before == 1:
         yield
         return
     torch.set_num_threads(1)
