@@ -240,10 +240,9 @@ function difference(pool, mine, other, compared) {
   return weights;
 }
 
-/** The label in a tile: there is room for two names if they are short. */
-function tagOf(names) {
-  const tags = names.map((name) => TAGS[name] ?? name);
-  return tags.length > 1 ? tags.map((tag) => tag.slice(0, 4)).join('·') : tags.join('');
+/** The label in a tile, where there is room for one name: a plus stands for a second one. */
+function tagOf([name = '', other]) {
+  return `${TAGS[name] ?? name}${other ? '+' : ''}`;
 }
 
 /** Tooltip lines of a head: name, label, all its measures. */

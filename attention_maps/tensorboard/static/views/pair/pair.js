@@ -96,7 +96,7 @@ class Pair {
     const first = gold[0]?.row ?? Math.floor(indexOfLargest(frame.weights, frame.rows.length > 1 ? width : 0) / width);
     const row = at?.side === 'row' ? at.index : first;
     const column = of?.side === 'column' ? of.index : at?.side === 'column' ? at.index : (linked(row) ?? largest(row));
-    const why = gold.some((link) => link.row === row && link.column === column) ? 'with a gold label' : 'with the largest weight';
+    const why = gold.some((link) => link.row === row && link.column === column) ? 'the first pair with a gold label' : 'the pair with the largest weight';
     return {row, column, unchosen: at ? '' : why};
   }
 
@@ -131,7 +131,7 @@ class Pair {
     const best = this.heads[0];
     const most = `most by ${this.nameOf(best)}, ${percent(best.weight)}`;
     const both = 'Both rows of the first word count: the one that predicts it and the one that reads it. ';
-    const choice = unchosen ? `No word is selected: this is the first pair ${unchosen}. Click other words. ` : '';
+    const choice = unchosen ? `No word is selected: this is ${unchosen}. Click other words. ` : '';
     this.choice.textContent = `${choice}${this.answers.predicts && this.answers.reads ? both : ''}`;
     this.heading.textContent = `From “${from}” to “${to}” at ${recordingTitle(this.context.fitted().recording)}: ${most}`;
     this.heading.lang = languageOf(readable(from)) === 'ja' || languageOf(readable(to)) === 'ja' ? 'ja' : 'en';
