@@ -84,6 +84,7 @@ bench: install
 	for model in 0.8M 10.7M 124M; do for batch in 1 32; do \
 	  $(BIN)/python -m benchmarks sample model=$$model batch=$$batch nanogpt=$(NANOGPT) || exit 1; done; done
 	test -z "$(RUN)" || $(BIN)/python -m benchmarks beam run=$(RUN) sentences=$(PAIRS)/test.en
+	test -z "$(RUN)" || $(BIN)/python -m benchmarks end_to_end run=$(RUN) sentences=$(PAIRS)/test.en
 	$(BIN)/python -m benchmarks data text=$(TEXT) pairs=$(PAIRS)
 	$(BIN)/python -m benchmarks recording
 	$(BIN)/python -m benchmarks scaling data=$(TEXT)
