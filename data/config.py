@@ -153,6 +153,8 @@ def problems(config: DataConfig) -> list[str]:
     if config.source in ("text", "pairs", "hub") and not config.path:
         what = "the name of a hub dataset, owner/name" if config.source == "hub" else "a file, folder, glob or URL"
         found.append(f"data.path: is needed for data={config.source}: {what}")
+    if config.path and config.source == "primer":
+        found.append(f"data.path={config.path}: the built-in corpus has no files; add data=text, pairs or hub")
     for name in ("valid_path", "test_path"):
         if getattr(config, name) and config.source not in ("text", "pairs"):
             found.append(f"data.{name}: cannot be set with data={config.source}, which has its own splits")

@@ -36,11 +36,9 @@ def commands(program: str) -> list[tuple[str, list[str]]]:
     for page in PAGES:
         for name, rest in COMMAND.findall(page.read_text(encoding="utf-8")):
             arguments = shlex.split(rest.partition(" < ")[0])
-            given = [
-                "data.path=…" if each == "…" else each
-                for each in arguments
-                if "runs/NAME" not in each and "init_from=" not in each
-            ]
+            path = ["data.path=…"] if "+experiment" in rest or "data=" in rest else []
+            given = [each for each in arguments if each != "…" and "runs/NAME" not in each and "init_from=" not in each]
+            given += path if "…" in arguments else []
             found += [(page.name, given)] if name == program else []
     return found
 

@@ -117,7 +117,7 @@ def test_any_name_of_a_file_or_column_arrives_as_it_was_typed(path: str) -> None
         ("trainer.patience=null", None),
         ("data.path=null", None),
         ("data.source_column=1", "1"),
-        ("data.path='quoted, twice.txt'", "quoted, twice.txt"),
+        ("data.cache='quoted, twice'", "quoted, twice"),
         ('attention.probes=["a b, c","水"]', ["a b, c", "水"]),
         ("attention.probes=[]", []),
         ("optim.lr=${optim.muon_lr}", 0.02),

@@ -14,6 +14,11 @@ from tests.conftest import ROOT, TINY, environment, train_command
 from training.run_folder.terminal import print_line
 
 TRAIN, GENERATE, EVALUATE = (str(ROOT / f"{name}.py") for name in ("train", "generate", "evaluate"))
+START_TORCH = """
+from generation.config import GenerateConfig
+from training.run_folder.engines import start_torch
+start_torch(GenerateConfig(run="runs/none"))
+"""
 
 
 def run(folder: Path, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
@@ -89,8 +94,15 @@ sys.meta_path.insert(0, Interrupt())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["omegaconf", "torch"])
-@pytest.mark.parametrize("command", [[TRAIN, "trainer.steps=1"], [GENERATE, "run=runs/none"]])
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("omegaconf", [TRAIN, "trainer.steps=1"]),
+        ("torch", [TRAIN, "trainer.steps=1"]),
+        ("omegaconf", [GENERATE, "run=runs/none"]),
+        ("torch", ["-c", START_TORCH]),  # what generate.py does once it has found the run
+    ],
+)
 def test_an_interrupt_while_modules_are_imported_ends_at_once_and_silently(
     module: str, command: list[str], tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ def test_the_defaults_have_no_problem(task: str) -> None:
         ({"streaming": True}, {}, "gpt", "data.streaming"),
         ({"source": "pairs", "path": "a", "streaming": True}, {}, "translate", "data.streaming"),
         ({"source": "text", "path": "a", "streaming": True, "split": "random"}, {}, "gpt", "data.split"),
+        ({"path": "a"}, {}, "gpt", "data.path"),
         ({"valid_path": "a"}, {}, "gpt", "data.valid_path"),
         ({"valid_fraction": 1.0}, {}, "gpt", "data.valid_fraction"),
         ({"valid_fraction": 0.6, "test_fraction": 0.5}, {}, "gpt", "data.valid_fraction"),

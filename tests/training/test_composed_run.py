@@ -180,10 +180,10 @@ def test_a_tokenizer_of_any_size_may_be_repeated_where_none_is_named(run: Path) 
 def test_settings_of_before_are_told_apart_from_new_ones(run: Path) -> None:
     """Guards against a log that does not list the settings that a resume changes."""
     save(run)
-    found = composed(f"resume={run}", "optim.lr=0.5", "schedule=linear", "data.path=~/book.txt")
+    found = composed(f"resume={run}", "optim.lr=0.5", "schedule=linear", "data.cache=~/cache")
     assert found.problems == []
     assert found.changes == [
-        "data.path=~/book.txt (was None)",
+        "data.cache=~/cache (was .cache/chumoku)",
         "optim.lr=0.5 (was 0.001)",
         "schedule.kind=linear (was cosine)",
         "schedule.warmup=200 (was 100)",

@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from configs.errors import UserError
+from configs.program import importing
 from configs.whole_file import flush
 from configs.whole_folder import whole_folder
 from interop.ctranslate.limits import FORMAT
@@ -39,8 +40,9 @@ def engine_folder(run: Path, which: str, config: ModelConfig) -> Path:
         folder = run / ENGINE / name(checkpoint_path(run, which), config)
         if folder.exists():
             return folder
-    from interop.ctranslate.export import write_model
-    from training.run_folder.loaded_run import load_run
+    with importing():
+        from interop.ctranslate.export import write_model
+        from training.run_folder.loaded_run import load_run
 
     loaded = load_run(run, which)
     folder = run / ENGINE / name(loaded.checkpoint, config)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from configs.program import importing
 from generation.config import GenerateConfig
 from generation.engines.engine import Engine
 
@@ -34,13 +35,14 @@ def start_engine(chosen: str, config: GenerateConfig) -> Started:
 
 def start_torch(config: GenerateConfig) -> Started:
     """Load the weights in the fastest format for this machine, or in the one that the user asked for."""
-    from generation.engines.torch_engine import TorchEngine
-    from generation.neighbours.translation_memory import load_memory
-    from generation.recorded_maps import GeneratedMaps
-    from model.size import count_parameters
-    from training.hardware.device import choose_hardware
-    from training.hardware.number_format import decoding_format
-    from training.run_folder.loaded_run import load_named
+    with importing():
+        from generation.engines.torch_engine import TorchEngine
+        from generation.neighbours.translation_memory import load_memory
+        from generation.recorded_maps import GeneratedMaps
+        from model.size import count_parameters
+        from training.hardware.device import choose_hardware
+        from training.hardware.number_format import decoding_format
+        from training.run_folder.loaded_run import load_named
 
     run = load_named(str(config.run), config.checkpoint)
     device = choose_hardware(config.device, "float32", None, key="device").device
@@ -58,10 +60,11 @@ def start_torch(config: GenerateConfig) -> Started:
 
 def start_ctranslate2(config: GenerateConfig) -> Started:
     """Export the run if that has not been done yet, and load the export."""
-    from generation.engines.ctranslate_engine import CTranslate2Engine
-    from training.run_folder.engine_folder import engine_folder
-    from training.run_folder.saved_config import load_config, named_runs
-    from training.run_folder.tokenizers import load_tokenizers
+    with importing():
+        from generation.engines.ctranslate_engine import CTranslate2Engine
+        from training.run_folder.engine_folder import engine_folder
+        from training.run_folder.saved_config import load_config, named_runs
+        from training.run_folder.tokenizers import load_tokenizers
 
     ((run, checkpoint),) = named_runs(str(config.run), config.checkpoint)
     model = load_config(run).model
