@@ -8,7 +8,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,22 +24,22 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self.control, text.encode())
 
-    def read(self, count: int) -> str:
-        """Return the next bytes of output."""
-        seen = b""
-        while len(seen) < count:
-            seen += os.read(self.control, count - len(seen))
-        return seen.decode(errors="ignore").replace("\r\n", "\n")
+    def read(self, count: int, end: str = "\r\n> ") -> str:
+        """Return the next bytes of output; fewer if `end`, by default the next prompt, comes before."""
+        return self._read_while(lambda seen: len(seen) < count and end.encode() not in seen)
 
     def read_until(self, end: str, seconds: float = 60) -> str:
         """Return the output up to and including `end`."""
+        return self._read_while(lambda seen: end.encode() not in seen, seconds)
+
+    def _read_while(self, wanted: Callable[[bytes], bool], seconds: float = 60) -> str:
         seen = b""
         deadline = time.monotonic() + seconds
-        while end.encode() not in seen:
+        while wanted(seen):
             ready, _, _ = select.select([self.control], [], [], max(0, deadline - time.monotonic()))
-            assert ready, f"no {end!r} in {seen!r}"
+            assert ready, f"nothing more after {seen!r}"
             seen += os.read(self.control, 1)
-        return seen.decode().replace("\r\n", "\n")
+        return seen.decode(errors="ignore").replace("\r\n", "\n")
 
     def answer(self, prompt: str) -> tuple[str, int]:
         """Type a prompt -> the generated text, prompt included, and the printed seed."""
