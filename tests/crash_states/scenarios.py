@@ -122,6 +122,18 @@ def cache() -> None:
     mark("done prepared")
 
 
+def engine() -> None:
+    """A model that another library decodes, of several files."""
+    from training.run_folder.engine_folder import store
+
+    def write(folder: Path) -> None:
+        (folder / "model.bin").write_bytes(bytes(range(200)))
+        (folder / "config.json").write_text('{"bos_token": "<s>"}', encoding="utf-8")
+
+    store(Path("engine/ctranslate2-0"), write)
+    mark("done exported")
+
+
 def download() -> None:
     """A file that changes on the server between two downloads."""
     from data.sources.download import download
@@ -147,7 +159,7 @@ def download() -> None:
         mark(f"done {number}")
 
 
-SCENARIOS = {each.__name__: each for each in (checkpoints, recordings, late_recordings, cache, download)}
+SCENARIOS = {each.__name__: each for each in (checkpoints, recordings, late_recordings, cache, engine, download)}
 
 if __name__ == "__main__":
     label_fsyncs()

@@ -116,6 +116,14 @@ def cache(folder: Path, final: Path) -> Result:
     return None
 
 
+def engine(folder: Path, final: Path) -> Result:
+    """Nothing: the folder may be absent, and is made again; if it is present, it must be complete."""
+    path = folder / "engine" / "ctranslate2-0"
+    if path.exists() and disk.read(path) != disk.read(final / "engine" / "ctranslate2-0"):
+        raise Wrong(f"{path} is incomplete")
+    return None
+
+
 def download(folder: Path, final: Path) -> Result:
     """The version of the copy; the validators, if there are any, must be those of this version."""
     copies = list(folder.glob("downloads/*/book.txt"))
@@ -131,7 +139,7 @@ def download(folder: Path, final: Path) -> Result:
 
 
 CHECKS: dict[str, Callable[[Path, Path], Result]] = {
-    each.__name__: each for each in (checkpoints, recordings, late_recordings, cache, download)
+    each.__name__: each for each in (checkpoints, recordings, late_recordings, cache, engine, download)
 }
 DURABLE = {"checkpoints", "late_recordings"}
 """What must be on the disk when our function returns; everything else may also be lost as a whole."""

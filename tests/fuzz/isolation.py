@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -192,7 +193,9 @@ def _judged(report: dict, said: str, may_change: tuple[str, ...]) -> Verdict:
 
 
 def _is_expected(name: str) -> bool:
-    """Whether a command may leave this file even if it fails: complete entries of the cache, and locks."""
+    """Whether a command may leave this file even if it fails: complete entries of the cache and exports for an engine,
+    and locks."""
     last = name.rpartition("/")[2]
     partial = any(part.startswith((".", "tmp")) for part in name.removeprefix(".cache").split("/"))
-    return (name.startswith(".cache") and not partial) or last in (".lock", "__pycache__") or last.endswith(".lock")
+    stored = name.startswith(".cache") or re.search(r"^runs/[^/]+/engine(/|$)", name) is not None
+    return (stored and not partial) or last in (".lock", "__pycache__") or last.endswith(".lock")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections.abc import Iterable
 from functools import cached_property
@@ -92,9 +93,11 @@ class AttentionRecorder:
 
     def importance(self, examples: list[Example]) -> Measures:
         """Measure the importance of each head for the examples; empty if there are none, or if the measurement would
-        take more than `IMPORTANCE_SHARE` of the time until now. The first one is always made."""
+        take more than `IMPORTANCE_SHARE` of the time until now. The first one is always made, and all of them with
+        `trainer.limit_evaluations=false`."""
         spent = sum(self.importance_seconds)
-        allowed = IMPORTANCE_SHARE * (time.perf_counter() - self.started)
+        share = IMPORTANCE_SHARE if self.config.trainer.limit_evaluations else math.inf
+        allowed = share * (time.perf_counter() - self.started)
         batch = example_batch(examples, min(self.config.attention.max_tokens, self.model.config.context))
         if batch is None or (self.importance_seconds and spent + self.importance_seconds[-1] > allowed):
             return {}

@@ -10,6 +10,7 @@ import hashlib
 import json
 import shutil
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -49,14 +50,19 @@ def engine_folder(run: Path, which: str, config: ModelConfig) -> Path:
     if not folder.exists():
         remove_stale(run, config)
         try:
-            with whole_folder(folder) as partial:
-                write_model(loaded.model, loaded.tokenizers, partial)
-                for path in partial.iterdir():
-                    flush(path)
+            store(folder, lambda partial: write_model(loaded.model, loaded.tokenizers, partial))
         except OSError:
             if not folder.exists():  # otherwise another process was faster
                 raise
     return folder
+
+
+def store(folder: Path, write: Callable[[Path], object]) -> None:
+    """Create a folder, complete at any time, also after a power failure, from the files that `write` puts into one."""
+    with whole_folder(folder) as partial:
+        write(partial)
+        for path in (*partial.iterdir(), partial):  # the names of files are content of their folder
+            flush(path)
 
 
 def weights_of(run: Path, which: str) -> int:

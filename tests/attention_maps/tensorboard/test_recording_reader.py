@@ -86,7 +86,7 @@ WRONG: list[tuple[Change, str]] = [
     (sample("source.pieces", ["a", "b", None]), "sample 0, source: pieces must be strings"),
     (sample("predicts.special", [0, 0, 0, 2]), "sample 0, predicts: special marks must be 0 or 1"),
     (sample("predicts.special", [0, 0, 0]), "sample 0, predicts: each token needs an id, a piece and a special mark"),
-    (sample("reads", {"ids": [], "pieces": [], "special": []}), "sample 0 reads 0 tokens and predicts 4"),
+    (sample("reads", {"ids": [], "pieces": [], "special": []}), "sample 0 reads no tokens"),
     (sample("predicts", {"ids": [1], "pieces": ["a"], "special": [0]}), "sample 0 reads 4 tokens and predicts 1"),
     (sample("source", None), "sample 0: links must be pairs of positions"),
     (without_gold(sample("source", None)), "0/cross/0 has the shape [2, 4, 3], its tokens require [2, 4, 0]"),
