@@ -11,6 +11,7 @@ from configs.program import run_guarded
 HELP = """Compare the speed of this project with its peers: separate processes that take turns; results are medians.
 
   python -m benchmarks train_gpt nanogpt=CHECKOUT data=input.txt    training steps of a GPT
+  python -m benchmarks train_gpt2 llmc=CHECKOUT                     training steps of GPT-2 124M
   python -m benchmarks train_translator data=FOLDER                 training steps of an encoder-decoder
   python -m benchmarks sample model=10.7M batch=32 nanogpt=CHECKOUT  sampling from a GPT
   python -m benchmarks beam run=RUN sentences=test.en               translation by beam search
@@ -44,6 +45,7 @@ Run nothing else at the same time. `python -m benchmarks train_gpt --help` lists
 
 COMMANDS = {
     "train_gpt": ("training.train_gpt", "train_gpt", "TrainGPTSettings"),
+    "train_gpt2": ("training.train_gpt2", "train_gpt2", "TrainGPT2Settings"),
     "train_translator": ("training.train_translator", "train_translator", "TrainTranslatorSettings"),
     "sample": ("decoding.sample", "sample", "SampleSettings"),
     "beam": ("decoding.beam", "beam", "BeamSettings"),

@@ -53,6 +53,29 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Published:
+    """A figure of somebody else from another machine. Its row is never part of a ratio."""
+
+    name: str
+    """What was measured, and the machine."""
+
+    milliseconds: tuple[float, ...]
+    """Time of one step: the published value, or the smallest and the largest."""
+
+    units: int
+    """Units per step."""
+
+    source: str
+
+    @property
+    def status(self) -> str:
+        """The cell of the table: units per second and milliseconds per step, with the source."""
+        times = [f"{milliseconds:,.0f}" for milliseconds in self.milliseconds]
+        rates = [f"{1000 * self.units / milliseconds:.0f}" for milliseconds in reversed(self.milliseconds)]
+        return f"published, other machine: {' – '.join(rates)}/s, {' – '.join(times)} ms/step; {self.source}"
+
+
+@dataclass(frozen=True)
 class Benchmark:
     """A set of contenders with the same workload."""
 
@@ -71,6 +94,9 @@ class Benchmark:
     """Name of the contender that the other contenders are compared with."""
 
     comparisons: tuple[Comparison, ...] = ()
+
+    published: tuple[Published, ...] = ()
+    """Figures listed below the measured rows."""
 
     def __post_init__(self) -> None:
         names = [contender.name for contender in self.contenders]

@@ -193,6 +193,8 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
     for row in rows:
         if row.status == "measured" and not row.rounds:
             row.status = "not measured: no time left for a round"
+    rows += [Row(one.name, one.ours, status="skipped: bf16 is emulated here") for one in emulated]
+    rows += [Row(one.name, ours=False, status=one.status) for one in benchmark.published]
     result = Result(
         benchmark=name,
         title=benchmark.title,
@@ -203,7 +205,7 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
         machine=machine,
         versions=versions(),
         peak=peak,
-        rows=[*rows, *(Row(one.name, one.ours, status="skipped: bf16 is emulated here") for one in emulated)],
+        rows=rows,
     )
     folder = expanded(settings.to) / ("" if native else settings.instructions)
     folder.mkdir(parents=True, exist_ok=True)

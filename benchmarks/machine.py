@@ -8,7 +8,7 @@ import platform
 import re
 from pathlib import Path
 
-PACKAGES = ("torch", "numpy", "sentencepiece", "transformers", "ctranslate2", "joeynmt")
+PACKAGES = ("torch", "numpy", "sentencepiece", "transformers", "ctranslate2", "llama_cpp_python", "joeynmt")
 """Packages whose versions are saved with every result, if installed."""
 
 

@@ -11,7 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from benchmarks.contender import Step
-from benchmarks.training.zipf import zipf_ids
+from benchmarks.zipf import zipf_ids
 from configs.compose import compose_config
 from data.batches.batch import BatchStream
 from data.batches.windows import WindowStream

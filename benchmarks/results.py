@@ -27,7 +27,7 @@ class Row:
     ours: bool
     operations_per_unit: float | None = None
     status: str = "measured"
-    """`measured`, `skipped: reason`, `not measured: reason` (no time left) or `failed: reason`."""
+    """`measured`, `skipped: reason`, `not measured: reason` (no time left), `failed: reason` or `published, …`."""
     set_up_seconds: float = 0.0
     """Time of imports, data preparation, compilation and the uncounted turn."""
     peak_memory: int = 0

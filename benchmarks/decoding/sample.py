@@ -1,4 +1,5 @@
-"""Compare sampling from a GPT with Hugging Face `generate`, CTranslate2 and nanoGPT, all with the same random weights.
+"""Compare sampling from a GPT with Hugging Face `generate`, CTranslate2, llama.cpp and nanoGPT, all with the same
+random weights.
 
 Every text starts with one token and is continued at temperature 0.8 to the same length, without an end-of-text token.
 Peers are configured according to their documentation and measured with every useful number of threads; the fastest
@@ -66,7 +67,7 @@ class SampleSettings(MeasureSettings):
 
 
 def sample(settings: SampleSettings) -> None:
-    """Measure sampling from a GPT in tokens per second: ours, Hugging Face, CTranslate2, nanoGPT."""
+    """Measure sampling from a GPT in tokens per second: ours, Hugging Face, CTranslate2, llama.cpp, nanoGPT."""
     if settings.batch < 1:
         raise UserError(f"batch={settings.batch}: must be at least 1")
     measure(benchmark(settings.model, settings.batch, settings.nanogpt), settings)
@@ -84,6 +85,7 @@ def benchmark(name: str, batch: int, checkout: str) -> Benchmark:
         *ours_and_hugging_face(contender),
         contender("Hugging Face bfloat16, compiled", "hugging_face", dtype="bfloat16", cache="static"),
         *ctranslate2_rows(contender, parallel=batch > 1),
+        *llama_cpp_rows(contender),
         contender("nanoGPT float32", "nanogpt", checkout=absolute(checkout)),
     ]
     title = (
@@ -91,6 +93,10 @@ def benchmark(name: str, batch: int, checkout: str) -> Benchmark:
         f" {shape.context}, vocabulary {shape.vocabulary}): {batch} x {shape.new_tokens} tokens after a prompt of one"
     )
     comparisons = decoding_comparisons(f"Sampling, {name} parameters, batch {batch}", contenders)
+    for ours_of, theirs in (("float32", "float32"), ("int8", "q8_0")):
+        mine = tuple(one.name for one in contenders if one.ours and ours_of in one.name)
+        peers = tuple(one.name for one in contenders if one.name.startswith(f"llama.cpp {theirs}"))
+        comparisons += (Comparison(f"the same in {ours_of}, against llama.cpp in {theirs}", mine, peers),)
     name = f"sample_{name}_batch_{batch}"
     return Benchmark(name, title, "tokens", tuple(contenders), "ours float32", comparisons)
 
@@ -114,6 +120,18 @@ def ctranslate2_rows(contender: Callable[..., Contender], parallel: bool = True)
         contender(f"CTranslate2 {compute}, {use}", "ctranslate2", compute=compute, threads=threads, workers=workers)
         for compute in ("float32", "int8")
         for use, (threads, workers) in uses.items()
+    ]
+
+
+def llama_cpp_rows(contender: Callable[..., Contender]) -> list[Contender]:
+    """Return a contender for each number format and number of threads."""
+    cores = os.cpu_count() or 1
+    return [
+        contender(
+            f"llama.cpp {weights}, {threads} thread{'s' * (threads > 1)}", "llama_cpp", weights=weights, threads=threads
+        )
+        for weights in ("float32", "q8_0", "q4_0")
+        for threads in sorted({1, cores})
     ]
 
 
@@ -261,6 +279,30 @@ def ctranslate2(name: str, batch: int, compute: str, threads: int, workers: int)
             sampling_temperature=TEMPERATURE,
         )
         return sum(len(result.sequences_ids[0]) for result in results)
+
+    return counted(write, batch * shape.new_tokens)
+
+
+def llama_cpp(name: str, batch: int, weights: str, threads: int) -> Step:
+    """Return a step with llama.cpp, which continues all texts of the batch together. In float32, raises RuntimeError
+    unless its most probable texts after different prompts are ours."""
+    from benchmarks.device import device
+    from benchmarks.peers.llama_cpp import LlamaCpp, quantize, require_our_texts, write_model
+
+    plain, shape = random_gpt(name)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "float32.gguf"
+        write_model(plain, path)
+        if weights != "float32":
+            quantize(path, weights, path := Path(folder) / f"{weights}.gguf")
+        peer = LlamaCpp(path, batch, shape.new_tokens + 1, threads, gpu=device().type == "cuda")
+    if weights == "float32":
+        prompts = [(PROMPT + row) % shape.vocabulary for row in range(batch)]
+        require_our_texts(plain, prompts, peer.continued(prompts, shape.new_tokens, 0, None))
+    del plain
+
+    def write() -> int:
+        return sum(map(len, peer.continued([PROMPT] * batch, shape.new_tokens, TEMPERATURE, shape.top_k)))
 
     return counted(write, batch * shape.new_tokens)
 

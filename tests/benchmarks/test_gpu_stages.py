@@ -22,7 +22,7 @@ from benchmarks.gpu.run import PLAN, GPUSettings, Results, gpu, load, wanted
 from benchmarks.gpu.tests import outcome
 from benchmarks.gpu.tests import tests as stage_tests
 from benchmarks.training.projection import Model
-from benchmarks.training.zipf import zipf_ids
+from benchmarks.zipf import zipf_ids
 from configs.errors import UserError
 from tests.conftest import ROOT, environment
 
