@@ -67,7 +67,7 @@ class LlamaCpp:
         library.llama_backend_init()
         options: Any = library.llama_model_default_params()
         options.n_gpu_layers = -1 if gpu else 0
-        # Its AMX kernels for quantized weights crash with several texts (llama.cpp issue 20824, version 0.3.36 here).
+        # Its AMX kernels for quantized weights crash with several texts here, as in llama.cpp issue 20824.
         options.use_extra_bufts = batch == 1 or b"AMX_INT8 = 1" not in library.llama_print_system_info()
         self.model: Any = library.llama_model_load_from_file(str(path).encode(), options)
         if not self.model:

@@ -74,8 +74,9 @@ def gpt2(task: Task) -> GPT:
     from model.config import ModelConfig
 
     torch.manual_seed(1)
-    options = {"norm": "layer", "position": "learned", "activation": "gelu_tanh", "qk_norm": False, "bias": True}
-    return GPT(ModelConfig(**task.size, **options), task.vocabulary)
+    size: Any = task.size
+    config = ModelConfig(**size, norm="layer", position="learned", activation="gelu_tanh", qk_norm=False, bias=True)
+    return GPT(config, task.vocabulary)
 
 
 def trainer(checkout: str | Path, model: GPT) -> Callable[[Tensor, Tensor, float], float]:
