@@ -91,7 +91,7 @@ def _attend(
     own = AttentionInterface()["sdpa"] if function == "sdpa" else _eager(module)
     output, weights = own(module, query, key, value, attention_mask, **kwargs)
     if see := _recorders.get(module):
-        with torch.no_grad():
+        with torch.no_grad(), torch.autocast(query.device.type, enabled=False):  # which would round the weights
             states = query.detach(), key.detach(), value.detach()
             seen = see(module, states, attention_mask, output.detach(), **kwargs)
         weights = seen if weights is None else weights

@@ -74,6 +74,8 @@ class Recorded:
         self._in_stack = {module for stack in self.stacks for module in stack.modules()}
         self._depth = 0
         """Number of stacks whose forward pass is in progress; one may call another."""
+        self._encoding = False
+        """Whether the forward pass of the encoder is in progress."""
         self._names = {module: name for name, module in model.named_modules()}
         causal = any(getattr(module, "is_causal", None) is True for module in self._in_stack)
         self._generates = self.encoder is not None or causal
@@ -121,6 +123,7 @@ class Recorded:
             hooks.append(stack.register_forward_hook(self._stack_ends, always_call=True))
         if self.encoder is not None:
             hooks.append(self.encoder.register_forward_pre_hook(self._encoder_starts, with_kwargs=True))
+            hooks.append(self.encoder.register_forward_hook(self._encoder_ends, always_call=True))
         try:
             with switched(self.model, self.see):
                 yield
@@ -133,8 +136,11 @@ class Recorded:
         self._encoded = Batch(source=Side())
         assert self._encoded.source is not None
         self._encoded.source.read(given.get("input_ids"), _length(given), given.get("attention_mask"))
-        self._calls = {}
+        self._calls, self._encoding = {}, True
         self.batches.append(self._encoded)
+
+    def _encoder_ends(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        self._encoding = False
 
     def _stack_starts(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._depth += 1
@@ -191,6 +197,8 @@ class Recorded:
     def _check_layers(self) -> None:
         """Raise UserError if a chosen layer does not exist: one of a list in no kind, one of a kind in this kind."""
         most = max(self._counts.values())
+        if wrong_kinds := sorted(set(self._chosen()) - set(KINDS)):
+            raise UserError(f"layers={wrong_kinds}: the kinds of layers are {', '.join(KINDS)}")
         for kind, chosen in self._chosen().items():
             count = self._counts.get(kind, 0) if isinstance(self.layers, Mapping) else most
             if wrong := [layer for layer in chosen if layer not in range(count)]:
@@ -221,6 +229,8 @@ class Recorded:
     ) -> Tensor | None:
         """Record one layer of a pass, unless it is not chosen; return its weights [B,H,Q,K]. states: queries, keys and
         values; output: [B,Q,H,D] of the layer's own function."""
+        if not self._depth and not self._encoding:  # gradient checkpointing: the backward pass computes layers again
+            return None
         causal = is_causal(module, how.get("is_causal"))
         kind = self._kind(module, causal)
         if kind is None or not self.batches:

@@ -27,6 +27,7 @@ from transformers import (
     ViTConfig,
     ViTModel,
 )
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from attention_maps.base.errors import UserError
 from attention_maps.files.store import load
@@ -202,6 +203,38 @@ def test_a_layer_that_does_not_exist_is_named(layers: Any) -> None:
     with pytest.raises(UserError, match=r"2 encoder, 3 decoder, 3 cross"), record_attention(model, layers=layers):
         model(**inputs_of("marian"))
     assert model.config._attn_implementation == "sdpa"
+
+
+def test_a_kind_that_does_not_exist_is_named() -> None:
+    """Guards against a message about the number of layers after a misspelled kind."""
+    model, message = made("marian"), r"layers=\['cros'\]: the kinds of layers are encoder, decoder, cross"
+    with pytest.raises(UserError, match=message), record_attention(model, layers={"cros": [0]}):
+        model(**inputs_of("marian"))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert", "marian", "llama"])
+def test_autocast_does_not_round_the_maps(name: str) -> None:
+    """Guards training in mixed precision, in which a callback records."""
+    model = made(name)
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16), record_attention(model) as recorded:
+        model(**inputs_of(name))
+    for weights in recorded.weights.values():
+        total = weights.sum(dim=-1)
+        assert ((total - 1).abs() < 1e-5).logical_or(total == 0).all()
+
+
+@pytest.mark.parametrize("name", ["gpt2", "marian"])
+def test_layers_that_the_backward_pass_computes_again_are_not_recorded(name: str) -> None:
+    """Guards against maps of layers that the model does not have, with gradient checkpointing."""
+    model, inputs = made(name), inputs_of(name)
+    with record_attention(model) as plain:
+        model(**inputs)
+    model.activation_checkpointing_enable()
+    for module in model.modules():  # the others without dropout
+        module.training = isinstance(module, GradientCheckpointingLayer)
+    with record_attention(model) as recorded:
+        model(**inputs, use_cache=False).logits.sum().backward()
+    assert recorded.weights.keys() == plain.weights.keys()
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
