@@ -29,6 +29,7 @@ def export(settings: ExportSettings) -> None:
         from configs.program import expanded
         from configs.whole_folder import check_new, whole_folder
         from interop.formats import exporter
+        from interop.full_disk import disk_errors
         from interop.trained import Trained
         from training.run_folder.loaded_run import load_run
         from training.run_folder.saved_config import named_runs
@@ -43,7 +44,7 @@ def export(settings: ExportSettings) -> None:
 
     run = load_run(*runs[0])
     trained = Trained(run.model, run.tokenizers, run.folder, run.step, asdict(run.config))
-    with whole_folder(folder) as partial:
+    with whole_folder(folder) as partial, disk_errors():
         lines = write(trained, partial, settings)
     print(*lines, sep="\n")
 

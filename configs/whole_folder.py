@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from configs.errors import UserError
@@ -22,15 +23,21 @@ def check_new(folder: Path, key: str) -> None:
 
 @contextmanager
 def whole_folder(final: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder beside `final`; rename it to `final` after the block, or delete it if the block
-    raises. Raises OSError, with the name of `final`, if it exists with content or cannot be written."""
+    """Yield an empty temporary folder beside `final`; rename it to `final` after the block, or delete it, and the
+    folders above it that did not exist, if the block raises. Raises OSError, with the name of `final`, if it exists
+    with content or cannot be written."""
     partial = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}")
-    partial.mkdir(parents=True)
+    created = [above for above in final.parents if not above.exists()]
     try:
+        partial.mkdir(parents=True)
         yield partial
-        try:
-            partial.rename(final)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(final)) from error
+        partial.rename(final)
+    except OSError as error:
+        if error.filename is not None and not Path(os.fsdecode(error.filename)).is_relative_to(partial):
+            raise
+        raise OSError(error.errno, error.strerror or str(error), str(final)) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        for above in created:
+            with suppress(OSError):
+                above.rmdir()  # if it is empty

@@ -69,8 +69,8 @@ every package; `ARGOS_COMPUTE_TYPE=float32` computes exactly."""
 
 def write_argos(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
     """Write the package and the model card; as `interop.formats.Exporter`."""
-    source, target = languages(settings.languages, trained)
     check(trained)
+    source, target = languages(settings.languages, trained)
     root = f"translate-{source}_{target}-{VERSION.replace('.', '_')}"
     file = f"{root}.argosmodel"
     text = USAGE.replace("FILE", file).replace("SOURCE", source).replace("TARGET", target)

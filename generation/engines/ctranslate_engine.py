@@ -57,7 +57,7 @@ class CTranslate2Engine:
         ends; threads of one loaded model would all have the same.
         """
         workers = min(texts, self.threads, MOST_WORKERS)
-        large = (self.folder / "model.bin").stat().st_size >= LARGE and self.config.quantize != "int8"
+        large = self.config.quantize != "int8" and self._size() >= LARGE
         start = [self.target[self.tokenizers[0].start_id]]
         loaded = []
         for number in range(workers):
@@ -215,12 +215,23 @@ class CTranslate2Engine:
         tokens = [self.ids[piece] for piece in result.hypotheses[0]]
         return decoded(tokens, result.scores[0], self.tokenizers[-1], limit)
 
+    def _size(self) -> int:
+        """Return the size of the weights in bytes."""
+        try:
+            return (self.folder / "model.bin").stat().st_size
+        except OSError as error:
+            raise self._unusable(f"model.bin: {error.strerror}") from error
+
     def _loaded(self, kind: Any, **options: int) -> Any:
         try:
             return kind(str(self.folder), device="cpu", compute_type=FORMATS[self.config.quantize], **options)
         except (RuntimeError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise UserError(f"{self.folder}: CTranslate2 cannot load it ({reason}); delete this folder") from error
+            raise self._unusable(str(error).strip().splitlines()[0]) from error
+
+    def _unusable(self, reason: str) -> UserError:
+        if not self.folder.exists():
+            return UserError(f"{self.folder}: is gone, as after training has replaced these weights; start again")
+        return UserError(f"{self.folder}: CTranslate2 cannot load it ({reason}); delete this folder")
 
 
 def available_threads() -> int:

@@ -127,12 +127,25 @@ def tensors_of(path: Path) -> dict[str, Tensor]:
     if path.suffix == ".safetensors":
         with _reading(path, SafetensorError):
             return load_file(path)
-    with _reading(path, pickle.UnpicklingError, RuntimeError, EOFError):
+    # What torch.load raises for a damaged file depends on the byte that is damaged.
+    with _reading(
+        path,
+        pickle.UnpicklingError,
+        RuntimeError,
+        EOFError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        AssertionError,
+        ArithmeticError,
+    ):
         # weights_only: a restricted unpickler, which builds tensors and calls nothing that the file names.
         mapped = zipfile.is_zipfile(path)
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
         if not isinstance(content, dict) or not all(isinstance(each, torch.Tensor) for each in content.values()):
             raise ValueError("not a dictionary of tensors")
+        if not all(each.layout is torch.strided and not (each.is_meta or each.is_nested) for each in content.values()):
+            raise ValueError("its tensors are sparse, nested or empty")
     return {str(name): tensor for name, tensor in content.items()}
 
 

@@ -75,7 +75,7 @@ def read(variant: Variant, values: Values) -> ModelConfig:
         values.only("attention_bias", (False,), "a model here has biases in all linear layers or in none")
     if values.content.get("use_sliding_window", True):
         values.only("sliding_window", (None,), "attention reaches all earlier tokens here")
-    if (head := values.content.get("head_dim") or width // heads) * heads != width:
+    if (head := values.content.get("head_dim")) not in (None, width / heads):
         fix = f"heads are hidden_size / num_attention_heads = {width / heads:g} wide here"
         values.refuse("head_dim", head, f"{fix}; choose a model with such heads")
     choices = {"silu": "swiglu"} if gated else ACTIVATIONS

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from data.config import TokenizerConfig
 from data.tokens.huggingface_tokenizer import HuggingFaceTokenizer, check_decoder
 from data.tokens.marian_tokenizer import MarianTokenizer
 from data.tokens.tokenizer import Tokenizer
-from interop.pretrained.folder import CONFIG, Pretrained, read_json
+from interop.pretrained.folder import CONFIG, Pretrained, read_json, shortened
 
 FAST = "tokenizer.json"
 KINDS = {"BPE": "bpe", "Unigram": "unigram"}
@@ -21,19 +22,26 @@ KINDS = {"BPE": "bpe", "Unigram": "unigram"}
 
 def tokenizer_config(source: Pretrained) -> TokenizerConfig:
     """Describe the tokenizer of a folder as the config of a run does. Raises UserError if it cannot be imported."""
-    shared = source.architecture.task == "gpt" or source.config.share_embeddings
-    kind = (
-        "unigram" if source.architecture.task == "translate" else KINDS[_checked_json(source.folder)["model"]["type"]]
-    )
+    translates = source.architecture.task == "translate"
+    with _damage_reported(source.folder):
+        kind = "unigram" if translates else KINDS[_checked_json(source.folder)["model"]["type"]]
+    shared = not translates or source.config.share_embeddings
     return TokenizerConfig(kind=kind, vocab_size=source.shapes.target_vocab, shared=shared)
 
 
 def imported_tokenizers(source: Pretrained) -> list[Tokenizer]:
     """Return the tokenizer of a language model, or those of source and target. Raises UserError."""
-    try:
+    with _damage_reported(source.folder):
         return [_huggingface(source)] if source.architecture.task == "gpt" else _marian(source)
-    except (RuntimeError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{source.folder}: its tokenizer is damaged ({error}); download it again") from error
+
+
+@contextmanager
+def _damage_reported(folder: Path) -> Iterator[None]:
+    """Convert the errors of reading files that are not built like those of a tokenizer to UserError."""
+    try:
+        yield
+    except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UserError(f"{folder}: its tokenizer is damaged ({shortened(error)}); download it again") from error
 
 
 def _huggingface(source: Pretrained) -> Tokenizer:

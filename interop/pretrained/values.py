@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from configs.errors import UserError
+
+LARGEST = 2**31 - 1
+"""Of whole numbers: larger sizes are damage."""
 
 
 class Values:
@@ -21,19 +25,20 @@ class Values:
         self.problems.append(f"{self.path}: {key}={value}: {problem}")
 
     def whole(self, key: str, default: int | None = None) -> int:
-        """Return a whole number, at least 1."""
+        """Return a whole number, from 1 to `LARGEST`."""
         value = self.content.get(key)
         value = default if value is None else value
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            self.refuse(key, value, "must be a whole number of at least 1; is this the config.json of the model?")
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
+            limits = f"must be a whole number of at least 1 and at most {LARGEST:,}"
+            self.refuse(key, value, f"{limits}; is this the config.json of the model?")
             return 1
         return value
 
     def number(self, key: str, default: float) -> float:
         """Return a number greater than 0."""
         value = self.content.get(key, default)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
-            self.refuse(key, value, "must be a number greater than 0")
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
+            self.refuse(key, value, "must be a finite number greater than 0")
             return 1.0
         return float(value)
 
@@ -47,9 +52,10 @@ class Values:
     def chosen(self, key: str, choices: Mapping[str, str], default: str) -> str:
         """Return what one of our settings is called for a value."""
         value = self.content.get(key, default)
-        if value not in choices:
+        if not isinstance(value, str) or value not in choices:
             self.refuse(key, value, f"cannot be imported, only {', '.join(choices)}")
-        return choices.get(value, "")
+            return ""
+        return choices[value]
 
     def only(self, key: str, allowed: Sequence[object], why: str) -> None:
         """Refuse every value but the first of `allowed`, which is also the default, and the others."""
@@ -67,7 +73,11 @@ class Values:
     def rotary(self, *, base: str = "rope_theta", fraction: str = "partial_rotary_factor", part: float = 1.0) -> Any:
         """Return the settings of rotary positions: base and fraction of a head. base, fraction: their keys in files of
         transformers before version 5; part: the default of the fraction."""
-        content = self.content.get("rope_parameters") or self.content.get("rope_scaling") or {}
+        key = "rope_parameters" if self.content.get("rope_parameters") else "rope_scaling"
+        content = self.content.get(key) or {}
+        if not isinstance(content, dict):
+            self.refuse(key, content, "must be an object, with rope_type and rope_theta")
+            content = {}
         kind = content.get("rope_type", content.get("type", "default"))
         if kind != "default":
             self.refuse("rope_type", kind, "positions are not scaled here; choose a model with rope_type=default")

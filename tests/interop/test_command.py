@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from transformers import AutoConfig
 from configs.errors import UserError
 from configs.whole_folder import check_new, whole_folder
 from interop.formats import FORMATS, exporter
-from tests.conftest import export_command
+from tests.conftest import environment, export_command
 from tests.training.evaluation.reports.programs import command
 
 
@@ -83,7 +85,7 @@ def test_a_folder_is_complete_or_absent(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="half"):
         fail()
-    assert list((tmp_path / "a").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
     with whole_folder(tmp_path / "out") as folder:
         (folder / "config.json").write_text("{}")
         assert not (tmp_path / "out").exists()
@@ -92,3 +94,25 @@ def test_a_folder_is_complete_or_absent(tmp_path: Path) -> None:
         check_new(tmp_path / "out", "to")
     with pytest.raises(UserError, match="is a file"):
         check_new(tmp_path / "out" / "config.json" / "more", "to")
+
+
+@pytest.mark.parametrize("format_", ["huggingface", "ctranslate2", "gguf"])
+def test_a_full_disk_is_one_sentence(format_: str, trained: Path, tmp_path: Path) -> None:
+    """Guards against the traceback of a library, an error without a name, and half a folder."""
+    limited = (
+        "import resource, sys, export\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "export.run_guarded(export.main)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", limited, f"run={trained}/runs/gpt", "to=above/out", f"format={format_}"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: above/out: ")
+    assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from configs.errors import UserError
 from data.config import TokenizerConfig
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
@@ -208,6 +210,20 @@ def test_int8_rounds_the_weights(gpt: GPT, tokenizer: Tokenizer, exported: Path)
     assert rounded.seeded(1, 1)[0].compute_type == "int8_float32"
     first = [next(engine.sample([5, 6, 7], 1, 1)) for engine in (exact, rounded)]
     assert first[0] == first[1]
+
+
+def test_an_export_that_is_damaged_or_gone_is_named(tokenizer: Tokenizer, exported: Path, tmp_path: Path) -> None:
+    """Guards against an error without a way out, and against advice to delete what another process has deleted."""
+    folder = Path(shutil.copytree(exported, tmp_path / "engine"))
+    engine = CTranslate2Engine(folder, [tokenizer], CONTEXT, GREEDY)
+    for damage, message in (
+        (lambda: (folder / "model.bin").write_bytes(b"damage"), r"cannot load it \(.+\); delete this folder"),
+        (lambda: (folder / "model.bin").unlink(), r"cannot load it \(model.bin: No such file.*\); delete this folder"),
+        (lambda: shutil.rmtree(folder), "is gone, as after training has replaced these weights; start again"),
+    ):
+        damage()
+        with pytest.raises(UserError, match=message):
+            next(engine.sample([5, 6], 1, 1))
 
 
 def test_work_is_divided_evenly() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,11 @@ def refusal(name: str, shape: int, folder: Path, **changes: Any) -> list[str]:
         ("gpt2", "scale_attn_by_inverse_layer_idx", True, "attention scores are scaled alike in all layers here"),
         ("gpt2", "activation_function", "quick_gelu", "cannot be imported, only gelu_new, gelu_pytorch_tanh"),
         ("gpt2", "n_layer", "two", "must be a whole number of at least 1"),
+        ("gpt2", "n_positions", 10**12, "must be a whole number of at least 1 and at most 2,147,483,647"),
+        ("gpt2", "activation_function", ["gelu"], "cannot be imported, only gelu_new, gelu_pytorch_tanh"),
+        ("gpt2", "layer_norm_epsilon", 10**400, "must be a finite number greater than 0"),
+        ("llama", "rope_parameters", [10000.0], "rope_parameters=[10000.0]: must be an object"),
+        ("llama", "head_dim", {"size": 8}, "heads are hidden_size / num_attention_heads = 8 wide here"),
         ("gpt2", "n_head", 5, "model.width (32) must be a multiple of model.heads (5)"),
         ("gpt2", "quantization_config", {"bits": 4}, "quantised weights cannot be imported"),
         ("gpt_neox", "attention_bias", False, "biases in all linear layers or in none"),
@@ -95,6 +101,30 @@ def test_no_code_in_a_folder_is_executed(copied: Path) -> None:
         assert not (copied / "harm").exists()
     torch.save([1], copied / "pytorch_model.bin")
     assert "not a dictionary of tensors" in damaged(copied)
+    for tensor in (torch.eye(3).to_sparse(), torch.eye(3, device="meta")):
+        torch.save({"wte.weight": tensor}, copied / "pytorch_model.bin")
+        assert "its tensors are sparse, nested or empty" in damaged(copied)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_every_damaged_byte_of_a_file_of_torch_is_damage(zipped: bool, copied: Path) -> None:
+    """Guards against the tracebacks of torch's unpickler, which differ from byte to byte."""
+    tensors = load_file(copied / "model.safetensors")
+    (copied / "model.safetensors").unlink()
+    path, draw = copied / "pytorch_model.bin", random.Random(1)
+    torch.save(tensors, path, _use_new_zipfile_serialization=zipped)
+    whole = path.read_bytes()
+    refused = 0
+    for _ in range(150):
+        content = bytearray(whole)
+        for _ in range(3):
+            content[draw.randrange(3000)] = draw.randrange(256)
+        path.write_bytes(content)
+        try:
+            load_weights(read_folder(copied))
+        except UserError:
+            refused += 1
+    assert refused > 50
 
 
 def test_weights_that_do_not_fit_are_named(copied: Path) -> None:

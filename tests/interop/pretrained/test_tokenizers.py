@@ -124,6 +124,14 @@ def test_tokenizers_with_byte_fallback_are_read(copied: Path) -> None:
         (lambda content: content["model"].update(type="WordPiece"), r"its model \(WordPiece\) is not one of"),
         (lambda content: content["model"]["vocab"].update(extra=300), r"has the id 300, but the model has 300"),
         (lambda content: content["model"].update(merges=[["x", "yz"]]), "its tokenizer is damaged"),
+        (lambda content: content.update(model="BPE"), "its tokenizer is damaged"),
+        (lambda content: content.update(decoder={}), "its tokenizer is damaged"),
+        (lambda content: content.update(decoder={"type": None}), "its tokenizer is damaged"),
+        (lambda content: content["model"].update(type=["BPE"]), "its tokenizer is damaged"),
+        (
+            lambda content: content["model"].update(type="Unigram", vocab=[["a", 0.0]], unk_id=7),
+            r"its tokenizer is damaged \(list index out of range\)",
+        ),
     ],
 )
 def test_tokenizers_that_cannot_be_used_are_refused(change: Any, message: str, copied: Path) -> None:
