@@ -30,7 +30,7 @@ def read(values: Values) -> ModelConfig:
         tie_embeddings=values.flag("tie_word_embeddings", False),
         **rotary,
     )
-    if int(config.head_width * config.rotary_fraction) % 2:
+    if config.rotary_fraction <= 1 and int(config.head_width * config.rotary_fraction) % 2:
         turned = f"turns {config.head_width * config.rotary_fraction:g} of the {config.head_width} channels of a head"
         values.refuse("partial_rotary_factor", config.rotary_fraction, f"{turned}; here it must be an even number")
     return config

@@ -45,6 +45,7 @@ def refusal(name: str, shape: int, folder: Path, **changes: Any) -> list[str]:
         ("llama", "head_dim", {"size": 8}, "heads are hidden_size / num_attention_heads = 8 wide here"),
         ("gpt2", "n_head", 5, "model.width (32) must be a multiple of model.heads (5)"),
         ("gpt2", "quantization_config", {"bits": 4}, "quantised weights cannot be imported"),
+        ("gpt_neox", "rope_parameters", {"partial_rotary_factor": 1e308}, "must be more than 0 and at most 1"),
         ("gpt_neox", "attention_bias", False, "biases in all linear layers or in none"),
         ("llama", "rope_parameters", {"rope_type": "yarn"}, "rope_type=yarn: positions are not scaled here"),
         ("llama", "head_dim", 16, "heads are hidden_size / num_attention_heads = 8 wide here"),
@@ -115,7 +116,7 @@ def test_every_damaged_byte_of_a_file_of_torch_is_damage(zipped: bool, copied: P
     torch.save(tensors, path, _use_new_zipfile_serialization=zipped)
     whole = path.read_bytes()
     refused = 0
-    for _ in range(150):
+    for _ in range(50):
         content = bytearray(whole)
         for _ in range(3):
             content[draw.randrange(3000)] = draw.randrange(256)
@@ -124,7 +125,7 @@ def test_every_damaged_byte_of_a_file_of_torch_is_damage(zipped: bool, copied: P
             load_weights(read_folder(copied))
         except UserError:
             refused += 1
-    assert refused > 50
+    assert refused > 20
 
 
 def test_weights_that_do_not_fit_are_named(copied: Path) -> None:
