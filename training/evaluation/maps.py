@@ -42,8 +42,11 @@ shows at most 1,000 points of a curve."""
 
 
 IMPORTANCE_SHARE = 0.003
-"""Measurements of the importance of heads at evaluations may take this fraction of the time: with 12 layers of 8 heads
-and texts of 128 tokens, each takes a second."""
+"""Measurements of the importance of heads at evaluations may take this fraction of the time besides the allowance: with
+12 layers of 8 heads and texts of 128 tokens, each takes a second."""
+
+IMPORTANCE_ALLOWANCE = 0.5
+"""Seconds: all measurements of a short run with a small model."""
 
 
 def is_chosen(number: int, first: int | None) -> bool:
@@ -92,12 +95,12 @@ class AttentionRecorder:
             gc.collect()  # a figure is full of reference cycles: several MB until Python's next full collection
 
     def importance(self, examples: list[Example]) -> Measures:
-        """Measure the importance of each head for the examples; empty if there are none, or if the measurement would
+        """Measure the importance of each head for the examples; empty if there are none, or if the measurements would
         take more than `IMPORTANCE_SHARE` of the time until now. The first one is always made, and all of them with
         `trainer.limit_evaluations=false`."""
         spent = sum(self.importance_seconds)
         share = IMPORTANCE_SHARE if self.config.trainer.limit_evaluations else math.inf
-        allowed = share * (time.perf_counter() - self.started)
+        allowed = IMPORTANCE_ALLOWANCE + share * (time.perf_counter() - self.started)
         batch = example_batch(examples, min(self.config.attention.max_tokens, self.model.config.context))
         if batch is None or (self.importance_seconds and spent + self.importance_seconds[-1] > allowed):
             return {}

@@ -151,8 +151,8 @@ def save(run: Path, config: TrainConfig, curve: Curve, evaluations: Sequence[dic
     """Write a run as the reference curve of its recipe. Raises UserError if it is not finished, or not the recipe."""
     if config.experiment is None:
         raise UserError(f"{run}: was not made with +experiment=…")
-    path = [f"data.path={config.data.path}"] if config.data.path else []
-    composed = compose_run([f"+experiment={config.experiment}", *path])
+    data = [f"data.path={config.data.path}"] if config.data.path else []
+    composed = compose_run([f"+experiment={config.experiment}", *data])
     if composed.problems:
         raise UserError(*composed.problems)
     plain = Curve(config.experiment, curve.points, effective_settings(composed.config), curve.data, {})
