@@ -135,12 +135,12 @@ def curve(lines: Sequence[Mapping[str, Any]], step: int) -> str:
 def scores(run: Path) -> str:
     """Return the scores of the final test and of `evaluate.py`, each with the step that was evaluated."""
     found = []
-    test = read_json(run / "test.json")
+    test = json_or_nothing(run / "test.json")
     if test:
         rows = [[name, figure(value)] for name, value in test.items() if name != "step"]
         found.append(f"Test at the end of the training, step {test.get('step')}:\n\n{table(['score', 'value'], rows)}")
     for path in sorted((run / "evaluation").glob("*.json")):
-        result = read_json(path)
+        result = json_or_nothing(path)
         measured, model = result.get("scores"), result.get("model")
         if isinstance(measured, dict) and isinstance(model, dict):
             rows = [
@@ -166,7 +166,7 @@ def figure(value: Any) -> str:
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def json_or_nothing(path: Path) -> dict[str, Any]:
     """Read a JSON object; empty if the file is missing or damaged."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
