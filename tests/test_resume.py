@@ -79,6 +79,7 @@ def test_a_run_stopped_by_a_signal_and_resumed_follows_the_straight_curve_to_the
         *RECIPES[task],
         "model.dropout=0.1",
         "trainer.evaluate_every=20",
+        "trainer.limit_evaluations=false",  # also on a busy machine
         "trainer.test=false",
         "name=straight",
     ]
@@ -100,7 +101,7 @@ def test_a_run_stopped_by_a_signal_and_resumed_follows_the_straight_curve_to_the
 def test_a_kill_without_warning_resumes_from_the_last_evaluation(program: Run, book: Path, tmp_path: Path) -> None:
     """Guards against duplicate metrics of steps that are repeated after the resume, and early weights that differ."""
     recipe = [*TINY, *RECIPES["gpt"], "trainer.evaluate_every=20", "trainer.test=false", "trainer.steps=80"]
-    recipe.append("trainer.early_weights=true")
+    recipe += ["trainer.early_weights=true", "trainer.limit_evaluations=false"]  # also on a busy machine
     code, output = start_and_stop(tmp_path, [*recipe, "name=killed"], "step 67/", signal.SIGKILL)
     assert code == -signal.SIGKILL, output
     resumed = program("train.py", "resume=runs/killed")
