@@ -21,7 +21,7 @@ MOST_PARAMETERS = 20_000_000
 
 
 def choose_engine(config: GenerateConfig, task: str, models: Sequence[ModelConfig], parameters: int) -> str:
-    """Return `torch` or `ctranslate2`; prints a line to standard error if CTranslate2 lacks a setting of the user.
+    """Return `torch` or `ctranslate2`; prints a line to standard error if CTranslate2 is wanted but lacks something.
 
     models: of the run, or of the runs of an ensemble. parameters: number of weights of the (first) model. Raises
     UserError if a setting asks for CTranslate2 and it cannot do that.
@@ -42,8 +42,7 @@ def choose_engine(config: GenerateConfig, task: str, models: Sequence[ModelConfi
     if reasons := never + now:
         if eight or (asked and never):
             raise UserError(*(f"{asked}: {reason}" for reason in reasons))
-        if not never:  # a model that only torch computes needs no note in each of its answers
-            print(f"note: decoded by torch: {'; '.join(reasons)}", file=sys.stderr)
+        print(f"note: decoded by torch: {'; '.join(reasons)}", file=sys.stderr)
         return "torch"
     return "ctranslate2"
 
