@@ -3,53 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import replace
+from typing import cast
 
+import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from configs.errors import UserError
 from interop.family import foreign_options
-from interop.huggingface.weights import ACTIVATIONS, Weights, each_head_its_key, layer, load, norm_eps, split
+from interop.huggingface.weights import Weights, each_head_its_key, layer
+from interop.pretrained.architecture import Shapes
+from interop.pretrained.architectures import ARCHITECTURES
+from interop.pretrained.conversion import to_theirs
+from interop.pretrained.gpt2 import GPT2
 from model.blocks import DecoderBlock
 from model.config import ModelConfig
 from model.gpt import GPT
-
-
-@dataclass(frozen=True)
-class Rotary:
-    """Names in an architecture that is built like Llama."""
-
-    norms: tuple[str, str]
-    """Names of the norms before attention and MLP."""
-
-    mlp: tuple[str, ...]
-    """Names of the layers of the MLP: (gate,) up and down."""
-
-    biases: tuple[str, ...]
-    """Settings that add biases to linear layers."""
-
-    eps: str
-    """Setting for the constant in the norms."""
-
-    more: dict[str, Any]
-    """Further settings."""
-
-
-_LLAMA = ("input_layernorm", "post_attention_layernorm")
-_GATED = ("gate_proj", "up_proj", "down_proj")
-_PLAIN = ("up_proj", "down_proj")
-
-ROTARY = {
-    "apertus": Rotary(("attention_layernorm", "feedforward_layernorm"), _PLAIN, (), "rms_norm_eps", {}),
-    "arcee": Rotary(_LLAMA, _PLAIN, ("attention_bias", "mlp_bias"), "rms_norm_eps", {}),
-    "qwen3": Rotary(_LLAMA, _GATED, (), "rms_norm_eps", {}),
-    "llama": Rotary(_LLAMA, _GATED, ("attention_bias", "mlp_bias"), "rms_norm_eps", {}),
-    "starcoder2": Rotary(_LLAMA, ("c_fc", "c_proj"), ("use_bias",), "norm_epsilon", {}),
-    "stablelm": Rotary(_LLAMA, _GATED, (), "layer_norm_eps", {"use_qkv_bias": False}),
-}
-"""Architectures with rotary positions, by `model_type`. Query-key norms: apertus and qwen3. LayerNorm: starcoder2 and
-stablelm."""
 
 
 def architecture(config: ModelConfig) -> str:
@@ -106,87 +75,41 @@ def causal_lm(model: GPT, special_ids: Mapping[str, int | None]) -> PreTrainedMo
     The padding rows of the vocabulary are left out. special_ids: `bos_token_id` and others, for the config. Raises
     UserError if no architecture computes the model exactly.
     """
-    kind = architecture(model.config)
-    values, weights = _gpt2(model) if kind == "gpt2" else _rotary(model, kind)
-    config = AutoConfig.for_model(kind, vocab_size=model.vocab_size, dtype="float32", **values, **special_ids)
-    theirs: PreTrainedModel = AutoModelForCausalLM.from_config(config)
-    load(theirs, weights | {"lm_head.weight": model.output_weight})
+    kind = ARCHITECTURES[architecture(model.config)]
+    ours, weights = simpler(model) if kind is GPT2 else (model.config, weights_of(model))
+    shapes = Shapes(ours, model.vocab_size, model.vocab_size)
+    pieces = kind.pieces(shapes)
+    biases = {piece.ours: torch.zeros(piece.shape) for piece in pieces if piece.ours.endswith(".bias")}
+    values = {**kind.write(shapes), **special_ids}
+    theirs: PreTrainedModel = AutoModelForCausalLM.from_config(
+        AutoConfig.for_model(kind.model_type, dtype="float32", **values)
+    )
+    theirs.load_state_dict({"lm_head.weight": model.output_weight, **to_theirs(pieces, biases | weights)})
     return theirs.eval()
 
 
-def _rotary(model: GPT, kind: str) -> tuple[dict[str, Any], Weights]:
-    """Return the config and the weights of an architecture that is built like Llama."""
-    ours, names = model.config, ROTARY[kind]
-    values = {
-        "hidden_size": ours.width,
-        "intermediate_size": ours.hidden_width,
-        "num_hidden_layers": ours.layers,
-        "num_attention_heads": ours.heads,
-        "num_key_value_heads": ours.key_value_heads,
-        "head_dim": ours.head_width,
-        "hidden_act": ACTIVATIONS[ours.activation],
-        "max_position_embeddings": ours.context,
-        names.eps: norm_eps(model.norm),
-        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0},
-        "tie_word_embeddings": ours.tie_embeddings,
-        "attention_dropout": ours.attention_dropout,
-        **dict.fromkeys(names.biases, ours.bias),
-        **names.more,
+def weights_of(model: GPT) -> Weights:
+    """Return our parameters by name, without the padding rows of the vocabulary."""
+    embedding = model.embedding.tokens.weight[: model.vocab_size]
+    weights = dict(model.named_parameters()) | {
+        "embedding.tokens.weight": embedding,
+        "head.weight": model.output_weight,
     }
-    weights = {"model.embed_tokens.weight": model.embedding.tokens.weight[: model.vocab_size]}
-    weights |= layer("model.norm", model.norm)
-    keys = ours.key_value_heads * ours.head_width
-    for number, block in enumerate(decoder_blocks(model)):
-        place = f"model.layers.{number}"
-        attention, mlp = block.attention, block.feed_forward
-        weights |= layer(f"{place}.{names.norms[0]}", block.attention_norm)
-        weights |= layer(f"{place}.{names.norms[1]}", block.feed_forward_norm)
-        projections = [f"{place}.self_attn.{part}_proj" for part in "qkv"]
-        weights |= split(projections, (ours.width, keys, keys), layer("", attention.query_key_value))
-        weights |= layer(f"{place}.self_attn.o_proj", attention.output)
-        if attention.query_key_norm is not None:
-            weights |= layer(f"{place}.self_attn.q_norm", attention.query_key_norm)
-            weights |= layer(f"{place}.self_attn.k_norm", attention.query_key_norm)
-        *expand, project = (f"{place}.mlp.{name}" for name in names.mlp)
-        weights |= split(expand, [ours.hidden_width] * len(expand), layer("", mlp.expand))
-        weights |= layer(project, mlp.project)
-    return values, weights
+    return {name: value.detach() for name, value in weights.items()}
 
 
-def _gpt2(model: GPT) -> tuple[dict[str, Any], Weights]:
-    """Return the config and the weights of GPT-2. It stores matrices transposed, and every head has its own key."""
-    ours = model.config
-    positions = model.embedding.positions
+def simpler(model: GPT) -> tuple[ModelConfig, Weights]:
+    """Return a model with what GPT-2 has that computes the same: learned positions, a key for each head, and an
+    embedding without a factor, which is stored beside the output projection instead."""
+    positions, scale, weights = model.embedding.positions, model.embedding.scale, weights_of(model)
     assert positions is not None
-    # GPT-2 cannot scale the embedding: a scaled table is stored beside the output projection.
-    scaled = model.embedding.scale != 1.0
-    values = {
-        "n_positions": ours.context,
-        "n_embd": ours.width,
-        "n_layer": ours.layers,
-        "n_head": ours.heads,
-        "n_inner": ours.hidden_width,
-        "activation_function": ACTIVATIONS[ours.activation],
-        "layer_norm_epsilon": norm_eps(model.norm),
-        "tie_word_embeddings": ours.tie_embeddings and not scaled,
-        "embd_pdrop": ours.dropout,
-        "resid_pdrop": ours.dropout,
-        "attn_pdrop": ours.attention_dropout,
-    }
-    weights = {
-        "transformer.wte.weight": model.embedding.tokens.weight[: model.vocab_size] * model.embedding.scale,
-        "transformer.wpe.weight": positions(0, ours.context),
-        **layer("transformer.ln_f", model.norm),
-    }
+    weights["embedding.tokens.weight"] = weights["embedding.tokens.weight"] * scale
+    weights["embedding.positions.weight"] = positions(0, model.config.context).detach()
     for number, block in enumerate(decoder_blocks(model)):
-        place = f"transformer.h.{number}"
-        weights |= layer(f"{place}.ln_1", block.attention_norm) | layer(f"{place}.ln_2", block.feed_forward_norm)
-        linear = each_head_its_key(block.attention, layer(f"{place}.attn.c_attn", block.attention.query_key_value))
-        linear |= layer(f"{place}.attn.c_proj", block.attention.output)
-        linear |= layer(f"{place}.mlp.c_fc", block.feed_forward.expand)
-        linear |= layer(f"{place}.mlp.c_proj", block.feed_forward.project)
-        weights |= {name: value.t() if value.dim() == 2 else value for name, value in linear.items()}
-    return values, weights
+        name = f"blocks.{number}.attention.query_key_value"
+        weights |= each_head_its_key(block.attention, layer(name, block.attention.query_key_value))
+    tied = model.config.tie_embeddings and scale == 1.0
+    return replace(model.config, kv_heads=None, tie_embeddings=tied), weights
 
 
 def decoder_blocks(model: GPT) -> Iterable[DecoderBlock]:

@@ -44,13 +44,6 @@ def each_head_its_key(attention: Attention, fused: Weights) -> Weights:
     return found
 
 
-def norm_eps(norm: nn.Module) -> float:
-    """Return the constant in the denominator of a norm; all norms of a model have the same."""
-    eps = norm.eps
-    assert isinstance(eps, float)
-    return eps
-
-
 @torch.no_grad()
 def load(theirs: nn.Module, weights: Weights) -> None:
     """Copy weights by name into a module; a bias that only the module has becomes 0. Raises RuntimeError naming the

@@ -20,6 +20,12 @@ class Shapes:
     """Rows of the embedding table; of a translator, of the source's."""
     target_vocab: int
 
+    @property
+    def norm_eps(self) -> float:
+        """Return the constant in the norms."""
+        default = 1e-6 if self.config.norm == "rms" else 1e-5
+        return default if self.config.norm_eps is None else self.config.norm_eps
+
 
 @dataclass(frozen=True)
 class Architecture:

@@ -55,7 +55,7 @@ def write(shapes: Shapes) -> dict[str, Any]:
         "n_embd": config.width,
         "n_inner": config.hidden_width,
         "n_positions": config.context,
-        "layer_norm_epsilon": 1e-5 if config.norm_eps is None else config.norm_eps,
+        "layer_norm_epsilon": shapes.norm_eps,
         "activation_function": WRITTEN[config.activation],
         "tie_word_embeddings": config.tie_embeddings,
         "resid_pdrop": config.dropout,

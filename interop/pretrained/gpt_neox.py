@@ -47,7 +47,7 @@ def write(shapes: Shapes) -> dict[str, Any]:
         "intermediate_size": config.hidden_width,
         "max_position_embeddings": config.context,
         "use_parallel_residual": config.block == "parallel",
-        "layer_norm_eps": 1e-5 if config.norm_eps is None else config.norm_eps,
+        "layer_norm_eps": shapes.norm_eps,
         "hidden_act": WRITTEN[config.activation],
         "tie_word_embeddings": config.tie_embeddings,
         "attention_bias": True,

@@ -33,6 +33,10 @@ class Variant:
     query_key_norm: bool = False
     tied: bool = False
     """Default of `tie_word_embeddings`."""
+    part: float = 1.0
+    """Default of `partial_rotary_factor`. Whole heads are rotated here."""
+    absent: tuple[str, ...] = ()
+    """Settings that must be false: parts that our blocks lack."""
 
 
 GATED = ("gate_proj", "up_proj", "down_proj")
@@ -59,6 +63,14 @@ VARIANTS = {
         activation="gelu_pytorch_tanh",
         tied=True,
     ),
+    "stablelm": Variant(
+        "StableLmForCausalLM",
+        layer_norm=True,
+        eps=("layer_norm_eps", 1e-5),
+        mlp=GATED,
+        part=0.25,
+        absent=("use_qkv_bias", "qk_layernorm", "use_parallel_residual"),
+    ),
 }
 """By `model_type`."""
 
@@ -73,6 +85,8 @@ def read(variant: Variant, values: Values) -> ModelConfig:
             values.refuse(key, value, "a model here has biases in all linear layers or in none")
     if not variant.biases:
         values.only("attention_bias", (False,), "a model here has biases in all linear layers or in none")
+    for key in variant.absent:
+        values.only(key, (False,), "not computed here")
     if values.content.get("use_sliding_window", True):
         values.only("sliding_window", (None,), "attention reaches all earlier tokens here")
     if (head := values.content.get("head_dim")) not in (None, width / heads):
@@ -80,6 +94,10 @@ def read(variant: Variant, values: Values) -> ModelConfig:
         values.refuse("head_dim", head, f"{fix}; choose a model with such heads")
     choices = {"silu": "swiglu"} if gated else ACTIVATIONS
     eps, default_eps = variant.eps
+    rotary = values.rotary(part=variant.part)
+    if variant.part < 1 and rotary["rotary_fraction"] != 1:
+        fix = "whole heads are rotated in this architecture here; choose a model with partial_rotary_factor=1"
+        values.refuse("partial_rotary_factor", rotary["rotary_fraction"], fix)
     return ModelConfig(
         layers=values.whole("num_hidden_layers"),
         heads=heads,
@@ -89,7 +107,7 @@ def read(variant: Variant, values: Values) -> ModelConfig:
         context=values.whole("max_position_embeddings"),
         norm="layer" if variant.layer_norm else "rms",
         norm_eps=values.number(eps, default_eps),
-        rotary_base=values.rotary()["rotary_base"],
+        rotary_base=rotary["rotary_base"],
         activation=values.chosen("hidden_act", choices, variant.activation),
         qk_norm=variant.query_key_norm,
         bias=bool(biases) and all(biases.values()),
@@ -99,7 +117,8 @@ def read(variant: Variant, values: Values) -> ModelConfig:
 
 def write(variant: Variant, shapes: Shapes) -> dict[str, Any]:
     """Return the config.json."""
-    config, (eps, default_eps) = shapes.config, variant.eps
+    config = shapes.config
+    part = {"partial_rotary_factor": 1.0} if variant.part < 1 else {}
     return {
         "vocab_size": shapes.target_vocab,
         "num_hidden_layers": config.layers,
@@ -109,12 +128,13 @@ def write(variant: Variant, shapes: Shapes) -> dict[str, Any]:
         "head_dim": config.head_width,
         "intermediate_size": config.hidden_width,
         "max_position_embeddings": config.context,
-        eps: default_eps if config.norm_eps is None else config.norm_eps,
-        "rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base},
+        variant.eps[0]: shapes.norm_eps,
+        "rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base, **part},
         "hidden_act": "silu" if config.activation == "swiglu" else WRITTEN[config.activation],
         "tie_word_embeddings": config.tie_embeddings,
         "attention_dropout": config.attention_dropout,
         **dict.fromkeys(variant.biases, config.bias),
+        **dict.fromkeys(variant.absent, False),
     }
 
 

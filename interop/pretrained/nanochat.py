@@ -49,7 +49,7 @@ def write(shapes: Shapes) -> dict[str, Any]:
         "hidden_size": config.width,
         "intermediate_size": config.hidden_width,
         "max_position_embeddings": config.context,
-        "rms_norm_eps": 1e-6 if config.norm_eps is None else config.norm_eps,
+        "rms_norm_eps": shapes.norm_eps,
         "rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base},
         "hidden_act": WRITTEN[config.activation],
         "final_logit_softcapping": config.logit_cap,

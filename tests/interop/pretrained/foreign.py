@@ -129,6 +129,17 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
             "sliding_window": None,
         }
     ],
+    "stablelm": [
+        {
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 1,
+            "intermediate_size": 40,
+            "use_parallel_residual": False,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 1.0},
+        }
+    ],
     "qwen3": [
         {
             "hidden_size": 32,
@@ -178,6 +189,10 @@ def small_model(name: str, shape: int, **more: Any) -> PreTrainedModel:
     with torch.no_grad():
         for layer in model.model.layers if name in ("qwen3", "apertus") else ():  # here both have one gain
             layer.self_attn.k_norm.weight.copy_(layer.self_attn.q_norm.weight)
+        if name == "stablelm":  # norms with a bias, linear layers without: ours have both or neither
+            for key, weight in model.named_parameters():
+                if key.endswith("norm.bias"):
+                    weight.zero_()
         if name == "marian":
             model.final_logits_bias.normal_()
     return model.eval()
