@@ -21,7 +21,7 @@ MOST_PARAMETERS = 20_000_000
 
 
 def choose_engine(config: GenerateConfig, task: str, models: Sequence[ModelConfig], parameters: int) -> str:
-    """Return `torch` or `ctranslate2`; prints a line to standard error if CTranslate2 is wanted but lacks something.
+    """Return `torch` or `ctranslate2`; prints a line to standard error if CTranslate2 lacks a setting of the user.
 
     models: of the run, or of the runs of an ensemble. parameters: number of weights of the (first) model. Raises
     UserError if a setting asks for CTranslate2 and it cannot do that.
@@ -42,7 +42,8 @@ def choose_engine(config: GenerateConfig, task: str, models: Sequence[ModelConfi
     if reasons := never + now:
         if eight or (asked and never):
             raise UserError(*(f"{asked}: {reason}" for reason in reasons))
-        print(f"note: decoded by torch: {'; '.join(reasons)}", file=sys.stderr)
+        if not never:  # a model that only torch computes needs no note in each of its answers
+            print(f"note: decoded by torch: {'; '.join(reasons)}", file=sys.stderr)
         return "torch"
     return "ctranslate2"
 

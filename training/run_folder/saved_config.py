@@ -50,6 +50,8 @@ def load_config(run: Path) -> TrainConfig:
         raise UserError(f"{run}: no such run folder{similar_run(run)}")
     check_regular(run)
     if not path.exists():
+        if (run / "config.json").is_file():
+            raise UserError(f"{run}: is a model of transformers, not a run; train.py init_from={run} makes a run of it")
         raise UserError(f"{run}: contains no config.yaml, so it is not a run folder{similar_run(run)}")
     try:
         loaded = yaml.load(path.read_text(encoding="utf-8"), _PlainLoader)

@@ -134,3 +134,10 @@ def test_an_older_run_keeps_its_norm_in_cross_attention(tmp_path: Path) -> None:
         assert load_config(tmp_path).model.cross_qk_norm == (qk_norm == "true")
     save_config(TrainConfig(task="translate"), tmp_path)
     assert not load_config(tmp_path).model.cross_qk_norm
+
+
+def test_a_folder_of_transformers_is_told_from_a_run(tmp_path: Path) -> None:
+    """Guards against a reader who is sent to look for a config.yaml."""
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(UserError, match=r"is a model of transformers, not a run; train\.py init_from="):
+        load_config(tmp_path)
