@@ -48,7 +48,7 @@ def refusal(name: str, shape: int, folder: Path, **changes: Any) -> list[str]:
         ("gpt_neox", "rope_parameters", {"partial_rotary_factor": 1e308}, "must be more than 0 and at most 1"),
         ("gpt_neox", "attention_bias", False, "biases in all linear layers or in none"),
         ("stablelm", "rope_parameters", {"partial_rotary_factor": 0.25}, "choose a model with partial_rotary_factor=1"),
-        ("stablelm", "use_parallel_residual", True, "not computed here; choose a model with use_parallel_residual=False"),
+        ("stablelm", "use_parallel_residual", True, "not computed here; choose a model with use_parallel"),
         ("llama", "rope_parameters", {"rope_type": "yarn"}, "rope_type=yarn: positions are not scaled here"),
         ("llama", "head_dim", 16, "heads are hidden_size / num_attention_heads = 8 wide here"),
         ("llama", "mlp_bias", True, "mlp_bias=True: a model here has biases in all linear layers or in none"),
