@@ -35,7 +35,7 @@ ollama create my-model -f FOLDER/Modelfile && ollama run my-model "Once upon a t
 llama-quantize FOLDER/model.gguf model-q8_0.gguf q8_0
 ```
 
-The weights are float32. llama.cpp stores keys and values in float16 unless it is told otherwise (`-ctk f32 -ctv f32`),
+The weights are float32. llama.cpp stores keys and values in float16 by default (`-ctk f32 -ctv f32` changes this),
 and does not exclude the tokens that a text never contains (padding, unknown, begin of a translation)."""
 
 GELU = " Its GELU is the approximation by tanh, read from a table in float16."
