@@ -1,8 +1,8 @@
 """Decode with CTranslate2. This module does not import torch, so that a text begins two seconds sooner.
 
-CTranslate2 spends its time in one thread for each batch here, unless the model is large: its threads within a batch wait
-for each other after each operation, which made models of up to 11 million parameters 3 to 15 times as slow with two
-threads as with one.
+CTranslate2 spends its time in one thread for each batch here, unless the model is large: its threads within a batch
+wait for each other after each operation, which made models of up to 11 million parameters 3 to 15 times as slow with
+two threads as with one.
 """
 
 from __future__ import annotations
