@@ -251,4 +251,5 @@ def _score(score: Any, kinds: Kinds, where: str) -> dict[str, Any]:
     need(layer is None or is_whole(layer, 0, extent["layers"] - 1), f"{where} refers to a layer that is not recorded")
     need(head is None or is_whole(head, 0, extent["heads"] - 1), f"{where} refers to a head that is not recorded")
     need(score.get("rows") in (None, "reads", "predicts"), f"{where} refers to rows other than reads and predicts")
-    return {key: score.get(key) for key in ("measure", "name", "value", "kind", "layer", "head", "rows")}
+    need(score.get("count") is None or is_size(score["count"]), f"{where} has an invalid count of examples")
+    return {key: score.get(key) for key in ("measure", "name", "value", "kind", "layer", "head", "rows", "count")}

@@ -77,6 +77,9 @@ class Score:
     rows: Rows | None = None
     """The scored row of each word or pronoun."""
 
+    count: int | None = None
+    """Number of scored pronouns or sentence pairs; None if unknown, as in older recordings."""
+
 
 @dataclass(frozen=True)
 class Tokens:

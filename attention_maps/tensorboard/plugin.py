@@ -22,7 +22,7 @@ from attention_maps.files.recording_checks import AXES, KINDS, READOUTS
 from attention_maps.tensorboard.posted import posted_json
 from attention_maps.tensorboard.questions import Questions, both_directions, checkpoints
 from attention_maps.tensorboard.recording_reader import RecordingReader
-from attention_maps.tensorboard.runs import Runs, roots
+from attention_maps.tensorboard.runs import Runs, newest, roots
 from attention_maps.tensorboard.token_pairs import Pair, pair_weights, parse_positions
 
 STATIC = Path(__file__).parent / "static"
@@ -71,13 +71,14 @@ class AttentionPlugin(base_plugin.TBPlugin):
         }
 
     def _index(self, request: Request) -> Response:
-        """List all runs with their recordings, in ascending order."""
+        """List all runs with their recordings, in ascending order, and name the run that recorded last."""
+        found = self._runs.find()
         runs = {
             name: {"steps": list(run.steps), "generated": list(run.generated)}
             | ({"asked": asked} if (asked := self.questions.listed(name)) else {})
-            for name, run in self._runs.find().items()
+            for name, run in found.items()
         }
-        return _json(request, {"runs": runs, "logdir": self._logdir})
+        return _json(request, {"runs": runs, "newest": newest(found), "logdir": self._logdir})
 
     def _meta(self, request: Request) -> Response:
         """Return everything but the tensors of a recording. Arguments: `run`, `recording`."""

@@ -23,12 +23,14 @@ Matrix = tuple[str, str, int, int]
 
 
 class Measures(NamedTuple):
-    """The measures of a recording as one array, a tenth of the memory of nested lists, with its labels and loss."""
+    """The measures of a recording as one array, a tenth of the memory of nested lists, with its labels and loss, and
+    the number of examples of each score."""
 
     matrices: tuple[Matrix, ...]
     numbers: array[float]  # of all matrices, by layer and head; NaN for None
     labels: Matrices
     loss: float | None
+    counts: dict[str, int]
 
     def unpacked(self) -> Iterator[tuple[str, str, list[list[float | None]]]]:
         """Yield name of the measure, kind and [layer][head] of each matrix."""
@@ -43,7 +45,7 @@ class Measures(NamedTuple):
     def size(self) -> int:
         """The approximate size in bytes, with the entry in the cache."""
         heads = sum(len(row) for matrix in self.labels.values() for row in matrix)
-        return 800 + 8 * (len(self.numbers) + heads) + 100 * len(self.matrices)
+        return 800 + 8 * (len(self.numbers) + heads) + 100 * (len(self.matrices) + len(self.counts))
 
 
 Version = tuple[str, int, int, int]
@@ -75,8 +77,9 @@ class RecordingReader:
 
     def curves(self, paths: Mapping[int, str]) -> dict[str, Any]:
         """Read the measures of recordings by step: {"steps": [step, …], "measures": {measure: {kind: [per step]}},
-        "labels": {kind: [per step]}, "loss": [per step], "unreadable": [step, …]}, for each readable step a matrix
-        [[number or label per head] per layer] or None."""
+        "labels": {kind: [per step]}, "loss": [per step], "unreadable": [step, …], "counts": {measure: number}}, for
+        each readable step a matrix [[number or label per head] per layer] or None. `counts`: the number of examples of
+        the last score of a measure."""
         read: dict[int, Measures] = {}
         for step, path in paths.items():
             try:
@@ -94,6 +97,7 @@ class RecordingReader:
             "labels": {kind: [measures.labels.get(kind) for measures in read.values()] for kind in kinds},
             "loss": [measures.loss for measures in read.values()],
             "unreadable": [step for step in paths if step not in read],
+            "counts": {name: count for measures in read.values() for name, count in measures.counts.items()},
         }
 
     def _measures_of(self, path: str) -> Measures:
@@ -107,7 +111,9 @@ class RecordingReader:
             header = read_header(file)
             kinds = checks.read_kinds(header)
             numbers = checks.read_measures(header, kinds)
-            measures = packed(numbers, checks.read_labels(header, kinds), checks.read_loss(header))
+            scores = checks.read_scores(header, kinds)
+            counts = {score["measure"]: score["count"] for score in scores if score["count"]}
+            measures = packed(numbers, checks.read_labels(header, kinds), checks.read_loss(header), counts)
         with self._lock:
             if key not in self._measures:
                 # Recordings of one model have the same matrices: one object describes those of all.
@@ -121,7 +127,9 @@ class RecordingReader:
         return measures
 
 
-def packed(measures: dict[str, Matrices], labels: Matrices, loss: float | None) -> Measures:
+def packed(
+    measures: dict[str, Matrices], labels: Matrices, loss: float | None, counts: dict[str, int] | None = None
+) -> Measures:
     """Pack measures, [layer][head] by measure and kind. Equal labels of all recordings share their memory."""
     found = [(name, kind, matrix) for name, by_kind in measures.items() for kind, matrix in by_kind.items()]
     numbers = (math.nan if n is None else n for _, _, matrix in found for row in matrix for n in row)
@@ -130,4 +138,5 @@ def packed(measures: dict[str, Matrices], labels: Matrices, loss: float | None) 
         array("d", numbers),
         {kind: [[sys.intern(label) for label in row] for row in matrix] for kind, matrix in labels.items()},
         loss,
+        counts or {},
     )

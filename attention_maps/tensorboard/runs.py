@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +28,8 @@ class Run(NamedTuple):
     folder: str
     steps: dict[int, str]
     generated: dict[int, str]
+    changed: float = 0.0
+    """Time of the newest recording in seconds; 0 if unknown."""
 
     def path(self, recording: str) -> str:
         """Return the path of a recording with an id such as `step_00001000`. Raises NotThere."""
@@ -91,8 +93,15 @@ class Runs:
             for parts, folder, files in walked(root):
                 if files and (parts[-1:] or (Path(root).name,)) == (FOLDER,):
                     name = as_text("/".join([group, *parts[:-1]] if group else parts[:-1]) or ".")
-                    found.setdefault(name, Run(folder, *numbered(files.items())))
+                    steps, generated = numbered(files.items())
+                    found.setdefault(name, Run(folder, steps, generated, _changed(steps, generated)))
         return dict(sorted(found.items()))
+
+
+def newest(runs: Mapping[str, Run]) -> str:
+    """Return the name of the run that recorded last, by the time of its newest file; "" if there are no runs. Among
+    runs of the same time, the first one."""
+    return max(runs, key=lambda name: runs[name].changed, default="")
 
 
 def roots(logdir: str | None, logdir_spec: str | None) -> list[tuple[str, str]]:
@@ -146,6 +155,15 @@ def read_folder(folder: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
             elif _leads_to(entry.is_dir):
                 inner.append((entry.name, entry.path))
     return files, inner
+
+
+def _changed(steps: dict[int, str], generated: dict[int, str]) -> float:
+    """Return the time of the last step or the last generated text, whichever is newer."""
+    times = [0.0]
+    for files in filter(None, (steps, generated)):
+        with suppress(OSError):
+            times.append(Path(files[max(files)]).stat().st_mtime)
+    return max(times)
 
 
 def _leads_to(is_such: Callable[[], bool]) -> bool:

@@ -174,6 +174,7 @@ def alignment_scores(
     scores.append(Score("alignment_error", "along the diagonal", float(diagonal.error_rates()[0, 0])))
     scores.append(Score("alignment_error", "chance", 100 * (1 - hits / drawn)))
     better = np.minimum(*each.values())  # each head is reported by its better row
+    scores = [replace(score, count=tally.pairs) for score in scores]
     return HeadScores(scores, {"alignment_error": {"cross": _listed(better)}}, tally.pairs, len(cases) - tally.pairs)
 
 
@@ -250,6 +251,7 @@ def antecedent_scores(
     # Each head is reported by its better row.
     better = {m: np.maximum(*(tallies[rows, m].accuracies()[:-1, :-1] for rows in ROWS)) for m in AMONG}
     measures = {measure: {"decoder": _listed(heads)} for measure, heads in better.items()}
+    scores = [replace(score, count=len(asked["antecedent"])) for score in scores]
     return HeadScores(scores, measures, len(asked["antecedent"]), sum(not _fits(model, case) for case in cases))
 
 

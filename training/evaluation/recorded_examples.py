@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from attention_maps.config import AttentionConfig
@@ -16,14 +17,23 @@ from generation.config import TranslationConfig
 from generation.translation import best_translations
 from model.encoder_decoder import EncoderDecoder
 
+NOUN_ROWS = 500
+"""Number of validation rows whose nouns are known in probes."""
+
+WORD = re.compile(r"\w+")
+
 
 def text_examples(attention: AttentionConfig, prepared: PreparedText, gold: bool) -> list[Example]:
     """Return the text examples; texts of the built-in corpus (`gold`) include the antecedents of their pronouns, and
-    the mentions that the answers to their questions repeat."""
-    probes = [
-        {"text": text} | ({"antecedents": marked} if marked else {})
-        for text, marked in map(parse_probe, attention.probes)
+    the mentions that the answers to their questions repeat. In probes with marked pronouns, the nouns of the corpus are
+    mentions."""
+    probes: list[dict[str, Any]] = [
+        {"text": text, "antecedents": marked} for text, marked in map(parse_probe, attention.probes)
     ]
+    if gold and any(probe["antecedents"] for probe in probes):
+        nouns = corpus_nouns(_rows(prepared, NOUN_ROWS))
+        probes = [probe | {"mentions": noun_mentions(**probe, nouns=nouns)} for probe in probes]
+    probes = [probe if probe["antecedents"] else {"text": probe["text"]} for probe in probes]
     stories = _rows(prepared, attention.examples) if gold else []
     texts = [] if gold else [{"text": text} for text in prepared.texts("valid", attention.examples)]
     named = [*_named("probe", probes), *_named("valid", stories or texts)]
@@ -39,6 +49,31 @@ def text_example(tokenizer: Tokenizer, row: dict[str, Any], name: str = "") -> E
         pairs = [*row["antecedents"], *(question[1:5] for question in row.get("questions", ()))]
         known = _antecedents("reads", pairs, [(-1, -1), *spans], row.get("mentions", ()))
     return Example.text([tokenizer.start_id, *ids], tokenizer, name, known)
+
+
+def corpus_nouns(rows: Iterable[dict[str, Any]]) -> set[str]:
+    """Return the last word of each noun mention in the `text` of some rows with `mentions`: Emi, box."""
+    mentioned = ((row["text"][start:end], pronoun) for row in rows for start, end, _, pronoun in row["mentions"])
+    return {WORD.findall(noun)[-1] for noun, pronoun in mentioned if not pronoun and WORD.search(noun)}
+
+
+def noun_mentions(
+    text: str, antecedents: Sequence[Sequence[int]], nouns: Collection[str]
+) -> list[tuple[int, int, int, int]]:
+    """Return a mention (start, end, referent, is a pronoun) in characters for each word of a text that is one of
+    `nouns` or an antecedent, [start, end, antecedent start, antecedent end], and for each pronoun of the antecedents.
+    Nouns with the same text mention the same referent."""
+    ends = {end: WORD.findall(text[start:end])[-1] for _, _, start, end in antecedents if WORD.search(text[start:end])}
+    known = {*nouns, *ends.values()}
+    referents: dict[str, int] = {}
+    found = [
+        (word.start(), word.end(), referents.setdefault(word[0], len(referents)), 0)
+        for word in WORD.finditer(text)
+        if word[0] in known
+    ]
+    named = {start for start, *_ in found}
+    pronouns = ((start, end, ends.get(last)) for start, end, _, last in antecedents if start not in named)
+    return sorted([*found, *((start, end, referents[noun], 1) for start, end, noun in pronouns if noun)])
 
 
 def pair_examples(attention: AttentionConfig, prepared: PreparedPairs, model: EncoderDecoder) -> list[Example]:

@@ -242,7 +242,7 @@ def test_gold_measures_labels_and_scores_come_back(lesson: Recording, tmp_path: 
         measures={"entropy": {"decoder": [[0.5, float("nan")], [1.5, 0.0]]}},
         labels={"decoder": [["broad", ""], ["", "first token"]]},
         scores=(
-            Score("alignment_error", "mean of layer 1", 23.5, "cross", 1, rows="reads"),
+            Score("alignment_error", "mean of layer 1", 23.5, "cross", 1, rows="reads", count=40),
             Score("antecedent", "chance", 29.5),
         ),
         deviation=1e-6,

@@ -51,7 +51,7 @@ def complete(lesson: Recording) -> Recording:
         measures={"entropy": heads, "alignment_error": {"cross": [[20.5, 80.0], [50.0, 50.0]]}},
         labels={"decoder": [["first token", ""], ["broad", ""]], "cross": [["alignment", ""], ["", ""]]},
         scores=(
-            Score("alignment_error", "best head", 20.5, "cross", 0, 0, "predicts"),
+            Score("alignment_error", "best head", 20.5, "cross", 0, 0, "predicts", 40),
             Score("alignment_error", "diagonal", 70.0),
         ),
         parts=(Part("embedding"), Part("cross", 1, 0), Part("mlp", 1)),

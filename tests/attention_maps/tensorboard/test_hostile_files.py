@@ -103,7 +103,7 @@ def is_shown_well(shown: Tab, recording: str, chance: random.Random) -> bool:
                 assert len(row) == meta["kinds"][kind]["heads"]
                 assert all(isinstance(value, str) if by_kind is meta["labels"] else is_number(value) for value in row)
     for score in meta["scores"]:
-        assert score.keys() == {"measure", "name", "value", "kind", "layer", "head", "rows"}
+        assert score.keys() == {"measure", "name", "value", "kind", "layer", "head", "rows", "count"}
         assert score["rows"] in (None, "reads", "predicts")
         assert is_number(score["value"])
         assert score["kind"] is None or score["kind"] in meta["kinds"]

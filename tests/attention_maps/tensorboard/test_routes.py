@@ -18,12 +18,15 @@ from tests.attention_maps.tensorboard.conftest import Tab
 
 
 def test_the_index_lists_runs_with_their_recordings_in_order(tab: type[Tab], logdir: Path) -> None:
-    """Guards against unsorted steps, and other run names than in the Scalars tab."""
+    """Guards against unsorted steps, other run names than in the Scalars tab, and a first page of a run that has long
+    ended."""
+    os.utime(store.path(logdir / "sweep" / "0", 7), (2e9, 2e9))
     assert tab(logdir).json("index") == {
         "runs": {
             "sweep/0": {"steps": [7], "generated": []},
             "translator": {"steps": [0, 1000, 2000], "generated": [1, 2]},
         },
+        "newest": "sweep/0",
         "logdir": str(logdir),
     }
 
@@ -45,7 +48,7 @@ def test_meta_is_what_was_recorded(tab: type[Tab], logdir: Path, complete: Recor
     assert meta["measures"]["entropy"]["cross"] == [[0.25, 0.5], [1.0, None]]
     assert meta["labels"] == complete.labels
     best = {"measure": "alignment_error", "name": "best head", "value": 20.5, "kind": "cross", "layer": 0, "head": 0}
-    best["rows"] = "predicts"
+    best |= {"rows": "predicts", "count": 40}
     assert meta["scores"][0] == best
     assert meta["scores"][1]["kind"] is None
 
@@ -68,7 +71,7 @@ def test_an_older_recording_is_shown_without_what_it_lacks(tab: type[Tab], logdi
     where = {"run": "sweep/0", "recording": "step_00000007", "sample": 0, "kind": "decoder"}
     assert "no tensor 0/decoder/1/values" in shown.refused(404, "tensor", **where, layer=1, what="values")
     assert "no tensor 0/decoder/rollout" in shown.refused(404, "tensor", **where, what="rollout")
-    curves = {"steps": [7], "measures": {}, "labels": {}, "loss": [None], "unreadable": []}
+    curves = {"steps": [7], "measures": {}, "labels": {}, "loss": [None], "unreadable": [], "counts": {}}
     assert shown.json("curves", run="sweep/0") == curves
 
 
@@ -111,6 +114,7 @@ def test_curves_have_a_matrix_for_every_step(tab: type[Tab], logdir: Path, compl
         curves = shown.json("curves", run="translator")
         assert curves["steps"] == [0, 1000, 2000, 3000]
         assert curves["unreadable"] == [4000]
+        assert curves["counts"] == {"alignment_error": 40}
         assert curves["measures"]["alignment_error"] == {"cross": [cross, cross, cross, None]}
         entropy = [[0.25, 0.5], [1.0, None]]  # of every kind
         assert curves["measures"]["entropy"] == {
@@ -291,7 +295,7 @@ def test_a_log_folder_that_cannot_be_searched_is_an_empty_one(tab: type[Tab], lo
     """Guards against failing on log directories without recordings."""
     shown = tab(logdir)
     assert shown.plugin.is_active() is False
-    assert shown.json("index") == {"runs": {}, "logdir": logdir or ""}
+    assert shown.json("index") == {"runs": {}, "newest": "", "logdir": logdir or ""}
 
 
 def test_the_tab_wakes_up_when_a_recording_appears(

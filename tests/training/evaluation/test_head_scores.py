@@ -95,6 +95,7 @@ def test_an_untrained_translator_aligns_no_better_than_chance(
     scores = alignment_scores(translator, [tokenizer], pairs)
     assert scores is not None
     assert scores.count == len(pairs)
+    assert {score.count for score in scores.scores} == {len(pairs)}
     assert np.shape(scores.measures["alignment_error"]["cross"]) == (2, 4)
     chance = scores.named("alignment_error", "chance").value
     assert 75 < chance < 95
@@ -109,6 +110,7 @@ def test_an_untrained_gpt_finds_antecedents_like_chance(gpt: GPT, tokenizer: Tok
     scores = antecedent_scores(gpt, tokenizer, stories)
     assert scores is not None
     assert scores.count > 60
+    assert {score.count for score in scores.scores} == {scores.count}
     heads = np.array(scores.measures["antecedent"]["decoder"])
     assert heads.shape == (2, 4)
     chance, easy = (scores.named(measure, "chance").value for measure in ("antecedent", "antecedent_agreeing"))

@@ -121,13 +121,24 @@ def test_recordings_wait_for_the_disk_at_evaluations_alone(make: Make, monkeypat
 
 
 def test_a_probe_may_name_antecedents(make: Make, tmp_path: Path) -> None:
-    """Guards the probes of the demos, in whose pronouns a newcomer is most interested."""
-    make("gpt", probes=["Emi came. She{Emi} ran."], examples=0).record_maps(1)
-    (sample,) = store.load(store.path(tmp_path, 1)).samples
+    """Guards the probes of the demos, in whose pronouns a newcomer is most interested, and the nouns that compete."""
+    recorder = make("gpt", examples=0)
+    (row,) = recorder.gold("valid").select([0])
+    other = next(row["text"][start:end] for start, end, _, pronoun in row["mentions"] if not pronoun)
+    rival = other.split()[-1]
+    recorder = make("gpt", probes=[f"Kay met {rival}. She{{Kay}} ran. Kay slept.", "No marks."], examples=0)
+    recorder.record_maps(1)
+    sample, unmarked = store.load(store.path(tmp_path, 1)).samples
+    assert unmarked.antecedents is None
     assert sample.antecedents is not None
+
+    def text(start: int, stop: int) -> str:
+        return "".join(sample.reads.pieces[start:stop]).strip("▁")
+
     ((start, stop, first, last),) = sample.antecedents.pairs
-    assert "".join(sample.reads.pieces[start:stop]).strip("▁") == "She"
-    assert "".join(sample.reads.pieces[first:last]).strip("▁") == "Emi"
+    assert (text(start, stop), text(first, last)) == ("She", "Kay")
+    mentions = [(text(start, stop), *rest) for start, stop, *rest in sample.antecedents.mentions]
+    assert mentions == [("Kay", 0, False), (rival, 1, False), ("She", 0, True), ("Kay", 0, False)]
     recorder = make("translate", probes=["Emi ran because she{Emi} was late."], examples=0)
     (example,) = recorder.examples()
     assert example.own

@@ -104,10 +104,8 @@ export function weightByValues(weights, values) {
  */
 export function makeFrame(state, meta, sampleIndex, kind, matrix, other = null) {
   const sample = meta.samples[sampleIndex];
-  const rows = rowsNamed(state, kind);
-  const tokens = {rows: queryTokens(sample, kind, rows), columns: keyTokens(sample, kind)};
-  const rowGroups = groups(tokens.rows, state, false);
-  const columnGroups = groups(tokens.columns, state, state.hide);
+  const {rows, columns, tokens} = labelsOf(state, sample, kind);
+  const [rowGroups, columnGroups] = [rows, columns].map((labels) => labels.map(({positions}) => positions));
   const width = tokens.columns.pieces.length;
   const pick = (numbers) => pooled(numbers, width, rowGroups, columnGroups, state.hide);
   const {weights, hidden} = pick(matrix);
@@ -116,8 +114,8 @@ export function makeFrame(state, meta, sampleIndex, kind, matrix, other = null) 
     for (let i = 0; i < weights.length; i++) weights[i] -= subtracted[i];
   }
   return {
-    rows: rowGroups.map((group) => label(tokens.rows, group)),
-    columns: columnGroups.map((group) => label(tokens.columns, group)),
+    rows,
+    columns,
     weights,
     hidden,
     difference: Boolean(other),
@@ -127,12 +125,19 @@ export function makeFrame(state, meta, sampleIndex, kind, matrix, other = null) 
     kind,
     layer: state.layer,
     head: state.head,
-    rowsNamed: rows,
+    rowsNamed: rowsNamed(state, kind),
     name: mapName(state, kind, shapesOf(meta, sampleIndex)[kind], layerNumber(meta, kind, state.layer)),
     meta,
     sample,
     tokens,
   };
+}
+
+/** The labels of the rows and columns of all maps of a kind of a sample, and their tokens: {rows, columns, tokens: {rows, columns}}. */
+export function labelsOf(state, sample, kind) {
+  const tokens = {rows: queryTokens(sample, kind, rowsNamed(state, kind)), columns: keyTokens(sample, kind)};
+  const labels = (side, hide) => groups(tokens[side], state, hide).map((group) => label(tokens[side], group));
+  return {rows: labels('rows', false), columns: labels('columns', state.hide), tokens};
 }
 
 /** "cross-attention · layer 2 · head 0". */

@@ -21,17 +21,26 @@ export const GLOSSARY = {
     'importance, ablation': 'a head is ablated if its output is replaced by zero or its mean; importance is the increase in loss',
   },
   'Labels of heads': {
-    coreference: 'coref: attends from a pronoun to the noun that it stands for, its antecedent',
-    alignment: 'align: attends to the source words that a target word translates',
-    induction: 'induct: attends to the token after an earlier occurrence of the same token, and so continues a repetition',
-    'duplicate token': 'dupl: attends to an earlier occurrence of the same token',
-    'previous token': 'prev: attends to the token before',
-    'first token': 'first: attends to the first token, often because nothing else is needed',
-    diagonal: 'diag: attends to the token itself',
-    uniform: 'unif: attends to all tokens alike, as every head does before training',
+    coreference:
+      'coref: attends from a pronoun to the noun that it stands for, its antecedent; for at least 50 % of the validation pronouns more than to ' +
+      'any other noun before',
+    alignment:
+      'align: attends to the source words that a target word translates; alignment error at most 50 % on validation pairs, or, without gold ' +
+      'labels, source coverage at least 50 %, spread at most 50 % and at most 30 % to special tokens',
+    induction:
+      'induct: attends to the token after an earlier occurrence of the same token, and so continues a repetition; at least 50 % of the ' +
+      'attention, in repeated random words',
+    'duplicate token':
+      'dupl: attends to an earlier occurrence of the same token; at least 50 % of the attention, in repeated random words',
+    'previous token': 'prev: attends to the token before; at least 50 % of the attention, in the recorded examples',
+    'first token': 'first: attends to the first token, often because nothing else is needed; at least 50 % of the attention',
+    diagonal: 'diag: attends to the token itself; at least 50 % of the attention',
+    uniform: 'unif: attends to all tokens alike, as every head does before training; spread at least 80 %, and no other label',
   },
   'The views': {
-    since: 'from that recorded step to the last one, without a break: Story: the head has the label; Pair: its weight is at least half of the last',
+    since:
+      'from that recorded step to the last one, single dips aside, above half: in Story the head has the label, which stands for half of its ' +
+      'attention or of the gold labels (see above); in Pair its weight is at least half of the last one',
     'logit lens': 'what each layer would predict if it were the last one',
     contribution: 'what a head or an MLP adds to the logit of a token; the contributions of all parts add up to the logit',
     logit: 'the score of a token before the softmax turns scores into probabilities',

@@ -8,13 +8,14 @@ export class Recordings {
     this.source = source;
     this.logdir = '';
     this.runs = new Map();
+    this.newest = ''; // run that recorded last
   }
 
   /** Read the list again -> {changed, resumed}: `resumed`: runs whose newest step is gone because they resumed from an older one. */
   async refresh() {
-    const {runs, logdir} = await this.source.index();
+    const {runs, logdir, newest = ''} = await this.source.index();
     const before = this.runs;
-    this.logdir = logdir;
+    Object.assign(this, {logdir, newest});
     this.runs = new Map(
       Object.entries(runs)
         .sort(([one], [other]) => byName(one, other))
@@ -57,9 +58,9 @@ export class Recordings {
     return this.steps(run).at(-1) ?? this.generated(run).at(-1) ?? '';
   }
 
-  /** A run and a recording that exist: the requested ones, else the nearest step, else the newest. */
+  /** A run and a recording that exist: the requested ones, else the run that recorded last, the nearest step, else the newest. */
   settle({run, recording}) {
-    const chosen = this.runs.has(run) ? run : ([...this.runs.keys()][0] ?? '');
+    const chosen = [run, this.newest, ...this.runs.keys()].find((name) => this.runs.has(name)) ?? '';
     const {steps = [], generated = [], asked = []} = this.runs.get(chosen) ?? {};
     if ([steps, generated, asked].some((among) => among.includes(recording))) return {run: chosen, recording};
     const step = stepOf(recording);

@@ -60,13 +60,13 @@ export class Source {
     return new Source(embedded ? JSON.parse(embedded.textContent) : null);
   }
 
-  /** {runs: {name: {steps: [...], generated: [...]}}, logdir}; never cached: new steps appear while training. */
+  /** {runs: {name: {steps: [...], generated: [...]}}, newest: the run that recorded last, logdir}; never cached: new steps appear while training. */
   async index() {
     this.listed = this.archive ? this.archive.index : await (await answer('index')).json();
     return this.listed;
   }
 
-  /** Per-head measures of every step: {steps, measures: {name: {kind: [per step [[per head] per layer]]}}}. */
+  /** Per-head measures of every step: {steps, measures: {name: {kind: [per step [[per head] per layer]]}}, counts: examples of a score}. */
   async curves(run) {
     return this.archive ? (this.archive.curves[run] ?? {steps: [], measures: {}}) : (await answer('curves', {run})).json();
   }

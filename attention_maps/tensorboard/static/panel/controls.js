@@ -11,6 +11,7 @@ import {menu, segments, slider, tick} from '../dom/fields.js';
 import {fold} from '../dom/fold.js';
 import {searchableList} from '../dom/searchable_list.js';
 import {createComparisons} from './comparisons.js';
+import {selectionIn} from './kept_selection.js';
 
 const [LENGTH, BEGINNING] = [40, 12]; // characters of an example in the list, and those before the gap
 const DIRECTIONS = {encoder: 'each token attends to all tokens', decoder: 'each token attends to earlier ones', cross: 'target attends to source'};
@@ -25,7 +26,8 @@ const VALUES = 'Weight times the norm of the value vector (Kobayashi et al. 2020
 export function createControls(context) {
   const {state, recordings} = context;
   const run = searchableList('run', (name) => toRun(context, name, () => run.chosen() === name));
-  const sample = menu('example', (number) => state.set({sample: Number(number), token: ''}));
+  const toSample = (number) => state.set({sample: number, ...selectionIn(context.fitted(), context.meta(), number)});
+  const sample = menu('example', (number) => toSample(Number(number)));
   const kind = segments('attention', Object.fromEntries(KINDS.map((name) => [name, name])), (name) => state.set({kind: name, token: ''}));
   const relabel = (name) => {
     const fitted = context.fitted();
@@ -123,15 +125,19 @@ async function toRun({state, source, recordings, meta}, name, isWanted) {
   const ended = state.now.recording === recordings.latest(state.now.run);
   const {run, recording} = recordings.settle({run: name, recording: ended ? recordings.latest(name) : state.now.recording});
   let {sample} = state.now;
+  let word = {token: '', partner: ''}; // the selected words, kept in the same text
   try {
     const here = meta()?.samples; // missing if nothing is drawn
     const found = here ? sameTokens(here[sample] ?? here[0], await source.meta(run, recording), sample) : -1;
-    if (found >= 0) sample = found;
+    if (found >= 0) {
+      sample = found;
+      word = {token: state.now.token, partner: state.now.partner};
+    }
   } catch (error) {
     if (!(error instanceof Unavailable)) throw error; // reported when the page draws
   }
   if (!isWanted()) return;
-  state.set({run, recording, sample, token: '', removed: '', ...(state.now.against.startsWith('step:') ? {against: ''} : {})});
+  state.set({run, recording, sample, ...word, removed: '', ...(state.now.against.startsWith('step:') ? {against: ''} : {})});
 }
 
 /** An entry of the list of runs: its name below that of its folder, and its newest recording. */

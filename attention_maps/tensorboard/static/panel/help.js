@@ -5,8 +5,11 @@ import {measureOf, MEASURE_NAMES} from '../core/measures.js';
 import {element} from '../dom/elements.js';
 import {KEYS} from './keyboard.js';
 
-const STORY = ' and click a sentence: it names the step at which a head got its label, for example coreference.';
-const PAIR = ' and click a pronoun, then its noun: heads are ranked, each with the step since which it links them.';
+const STORY =
+  ' and read its sentences: steps at which heads got a label, for example coreference, on many examples, and what holds for the example shown.';
+const PAIR =
+  ' and click a gold label, she → Emi, or two words: heads are ranked, beside the strongest other word, each with the step since which it ' +
+  'links them.';
 const ABLATION =
   'What happens without it? Click a head in that list, then “without this head?” next to its name: the model answers the same text again.';
 

@@ -1,6 +1,6 @@
 /** Scores against gold labels, of heads and means of heads, compared with baselines: the best of each measure, the others folded. */
 
-import {KIND_NAMES} from '../core/frame.js';
+import {KIND_NAMES, rowsNamed, sameWord} from '../core/frame.js';
 import {better, measureOf, measureText} from '../core/measures.js';
 import {stepOf} from '../core/recordings.js';
 import {element} from '../dom/elements.js';
@@ -8,6 +8,7 @@ import {explain} from '../dom/explain.js';
 
 const NONE = 'None in this recording: scores need examples with gold word alignments or pronoun antecedents. Evaluations record them.';
 const UNSCORED = 'heads are not scored for questions';
+const COUNTED = {alignment_error: 'pairs', antecedent: 'pronouns', antecedent_agreeing: 'pronouns'};
 const LISTED = 3; // scores of a measure that are not folded
 
 /** {element, update(meta)}: a collapsible panel. */
@@ -49,7 +50,9 @@ export function createScores(context) {
     const worst = first === 'low' ? Infinity : -Infinity;
     const rank = ({value}) => (first === 'low' ? 1 : -1) * (Number.isFinite(value) ? value : worst);
     const rows = [...scores].sort((a, b) => rank(a) - rank(b)).map((score) => row(measure, score));
-    const caption = [title, better(measure)].filter(Boolean).join(', ');
+    const count = scores.find((score) => score.count)?.count;
+    const examples = count ? `${count.toLocaleString('en')} ${COUNTED[measure] ?? 'examples'}` : '';
+    const caption = [title, better(measure), examples].filter(Boolean).join(', ');
     const listed = (some) => element('tbody', {}, some);
     const more = rows.slice(LISTED);
     const folded = (...parts) => element('details', {class: 'more'}, parts);
@@ -64,7 +67,13 @@ export function createScores(context) {
 
   function row(measure, score) {
     const {value, kind, layer, head, rows} = score;
-    const choose = () => context.state.set({kind, layer, head: head ?? 'mean', rows: rows ?? '', token: '', partner: '', measure});
+    const choose = () => {
+      const fitted = context.fitted();
+      const named = rowsNamed({rows: rows ?? ''}, kind);
+      const same = fitted.kind === kind; // the selected words are of this kind of map
+      const token = !same ? '' : named === rowsNamed(fitted, kind) ? fitted.token : sameWord(fitted.token, named);
+      context.state.set({kind, layer, head: head ?? 'mean', rows: rows ?? '', token, partner: same ? fitted.partner : '', measure});
+    };
     const name = titleOf(score);
     return element(
       'tr',

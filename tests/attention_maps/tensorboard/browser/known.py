@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attention_maps.record.recording import Antecedents, Part, Prediction, Recording, Sample
+from attention_maps.record.recording import Antecedents, Part, Prediction, Recording, Sample, Score
 from tests.attention_maps.tensorboard.browser.recordings import marked
 
 SOURCE = ["▁Emi", "▁likes", "▁red", "▁apple", "s", ".", "</s>"]
@@ -35,9 +35,10 @@ HISTORY = {
     0: ["", "diagonal"],
     1: ["previous token", "diagonal"],
     2: ["induction"] * 2,
-    9: ["induction, previous token", "diagonal"],
+    9: ["induction, previous token", "coreference, diagonal"],
 }
-"""Labels of the two heads of the run `history` at each step."""
+"""Labels of the two heads of the run `history` at each step: “diagonal” with a dip, and two that only the last step
+has."""
 
 State = dict[str, Any]
 TRANSLATION: State = {"run": "translation", "recording": "step_00000200", "kind": "cross", "layer": 0, "head": 0}
@@ -107,5 +108,9 @@ def remembered(step: int) -> Recording:
     measures = {name: {"decoder": [[share, share]]} for name, share in shares.items()}
     if step:
         measures["importance"] = {"decoder": [[0.5 * step, -0.25]]}
+    scores = ()
+    if step == max(HISTORY):
+        measures["antecedent"] = {"decoder": [[25.0, 62.5]]}
+        scores = (Score("antecedent", "best head, reads the pronoun", 62.5, "decoder", 0, 1, "reads", 288),)
     loss = 4.0 - list(HISTORY).index(step)
-    return Recording(step, (story(),), measures, {"decoder": [HISTORY[step]]}, parts=PARTS, loss=loss)
+    return Recording(step, (story(),), measures, {"decoder": [HISTORY[step]]}, scores, parts=PARTS, loss=loss)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from selenium.webdriver.common.keys import Keys
 
+from attention_maps.record.measures import ALIGNMENT, BY_WEIGHT, COREFERENCE
 from tests.attention_maps.tensorboard.browser.known import TEXT, TRANSLATION
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 
 STORY = {"run": "history", "recording": "step_00000009", "view": "story"}
+THRESHOLDS = {"coreference": COREFERENCE, "alignment": ALIGNMENT, "uniform": 80}
+LABELS = ["coreference", "alignment", "induction", *(label for _, label in BY_WEIGHT), "uniform"]
 TERMS = "rollout gamma outline coreference induction copying entropy Pharaoh AER logit contribution".split()
 
 
@@ -19,6 +22,8 @@ def test_the_help_has_steps_keys_and_terms(views: Page) -> None:
     assert set(TERMS) <= set(terms)
     assert all(views.texts("dialog.keys td"))
     assert len(views.texts("dialog.keys li")) == 3
+    meanings = {name: views.text(f"dialog.keys tr[data-term='{name}'] td") for name in LABELS}
+    assert {name: meanings[name] for name in LABELS if f"{THRESHOLDS.get(name, 50):.0f} %" not in meanings[name]} == {}
     views.driver.find_element("xpath", "//dialog//button[.='Pair']").click()
     views.settle()
     assert views.text("[role=tab][aria-selected=true]") == "Pair"
@@ -47,7 +52,7 @@ def test_the_first_page_says_what_it_shows(views: Page) -> None:
     """Guards against a first view without a word about what one sees."""
     views.show(**STORY)
     wait_for(views, ".story-intro", "attention maps of all heads")
-    views.click(".story-intro .link")
+    views.click(".story-start .link")
     assert views.find("dialog.keys").is_displayed()
     views.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
 

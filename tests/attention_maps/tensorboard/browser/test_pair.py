@@ -19,21 +19,43 @@ def lines(page: Page) -> list[str]:
     return [" ".join(line.split()) for line in page.driver.execute_script(script, HEADS)]
 
 
-def test_the_first_gold_pair_is_shown_first(views: Page) -> None:
-    """Guards against an empty view at its first opening, and heads of other layers that are left out."""
+def test_a_gold_pair_is_shown_first_beside_its_rivals(views: Page) -> None:
+    """Guards against an empty view at its first opening, heads of other layers that are left out, and a large weight
+    that means nothing because another word gets as much."""
     views.show(**TRANSLATION, view="pair")
     wait_for(views, ".pair-view h3", "エミは")
     assert views.text(".pair-view h3") == "From “エミは” to “Emi” at step 200: most by layer 0 · head 1, 100.0 %"
     assert lines(views) == [
-        "layer 0 · head 1 predicts it 100.0 % 100",  # diagonal
-        "layer 0 · head 0 predicts it 75.0 % 200",
-        "layer 1 · head 0 predicts it 14.3 % 100",
-        "layer 1 · head 1 predicts it 14.3 % 100",
+        "layer 0 · head 1 predicts it 100.0 % +100.0 100",  # diagonal
+        "layer 0 · head 0 predicts it 75.0 % apple 25.0 % +50.0 only the last",
+        "layer 1 · head 0 predicts it 14.3 % likes 14.3 % 0.0 100",
+        "layer 1 · head 1 predicts it 14.3 % likes 14.3 % 0.0 100",
     ]
     assert views.text(".pair-choice").startswith("No word is selected: this is the first pair with a gold label.")
+    assert " ".join(views.text(".pair-axis").split()) == "0 to 100.0 %, steps 100 200"
+    hovered = views.hover(f"{HEADS}:nth-child(2) canvas", 4, 10)
+    assert hovered[:2] == ["step 100: 12.5 %", "layer 0 · head 0"]
     views.show(**TEXT, view="pair")
-    wait_for(views, ".pair-view h3", "her")
-    assert views.text(".pair-view h3").startswith("From “her” to “Kate”")
+    wait_for(views, ".pair-view h3", "Kate")
+    heading = "From “She” to “Kate” at step 100: most by layer 0 · head 0, 25.0 %; strongest other "
+    assert views.text(".pair-view h3") == heading + "noun “pen”, 12.5 %"
+    views.show(**TEXT, view="pair", sample=2)  # whose mentions are not known
+    wait_for(views, ".pair-view h3", "other word")
+    assert views.text(".pair-view h3") == heading + "word “pen”, 12.5 %"
+
+
+def test_every_gold_pair_is_offered(views: Page) -> None:
+    """Guards against pronouns that must be found in the text, and a first one that hides the others."""
+    views.show(**TEXT, view="pair")
+    wait_for(views, ".pair-view h3", "She")
+    assert views.texts(".pair-chips .chip") == ["her → Kate", "She → Kate"]
+    assert views.text(".pair-chips [aria-pressed=true]") == "She → Kate"
+    views.click(".pair-chips .chip")
+    wait_for(views, ".pair-view h3", "From “her” to “Kate”")
+    assert {"p.attention.token=r3", "p.attention.partner=c1"} <= {*views.hash.split("&")}
+    assert views.text(".pair-chips [aria-pressed=true]") == "her → Kate"
+    views.choose("example", views.texts(f"#{views.labelled('example')} option")[1])
+    assert {"p.attention.token=r3", "p.attention.partner=c1", "p.attention.sample=1"} <= {*views.hash.split("&")}
 
 
 def test_both_rows_of_a_word_count(views: Page) -> None:
@@ -64,7 +86,7 @@ def test_two_clicks_choose_another_pair(views: Page) -> None:
     assert views.text(".pair-view h3").startswith("From “赤い” to “red”")
     views.click(f".pair-texts > :nth-child(2) {token('c3')}")
     wait_for(views, ".pair-view h3", "apple")
-    assert lines(views)[0] == "layer 0 · head 0 reads it 50.0 % 200"
+    assert lines(views)[0] == "layer 0 · head 0 reads it 50.0 % s 25.0 % +25.0 only the last"
     assert {"token=r1", "partner=c3"} <= {part.removeprefix("p.attention.") for part in views.hash.split("&")}
 
 
@@ -79,7 +101,7 @@ def test_a_head_opens_its_map_and_a_line_leads_to_the_step(views: Page) -> None:
     )  # at its left end
     views.wait("return document.querySelector('.step-title').textContent === 'step 100'")
     wait_for(views, ".pair-view h3", "step 100")
-    assert lines(views)[-1] == "layer 0 · head 0 predicts it 12.5 % 200"
+    assert lines(views)[-1] == "layer 0 · head 0 predicts it 12.5 % likes 12.5 % 0.0 only the last"
     views.driver.find_element("xpath", "//button[.='layer 0 · head 1']").click()
     views.settle()
     assert views.text("[role=tab][aria-selected=true]") == "Map"
@@ -92,4 +114,4 @@ def test_the_pair_is_saved_as_a_drawing(views: Page, downloads: Path) -> None:
     wait_for(views, ".pair-view h3", "“エミは” to “Emi” at step 200: most by layer 0 · head 1, 100.0 %")
     drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
     texts = {one.text for one in drawing.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"layer 0 · head 0", "75.0 %", "since step 200"} <= texts
+    assert {"layer 0 · head 0", "75.0 %", "apple 25.0 %", "since step 200", "100", "200"} <= texts

@@ -62,3 +62,15 @@ def test_a_large_window_shows_all_controls(page: Page) -> None:
     page.show(**GPT)
     assert page.find(".controls input[type=checkbox]").is_displayed()
     assert not page.find(BUTTON).is_displayed()
+
+
+def test_a_small_window_keeps_what_a_newcomer_needs(small: Page) -> None:
+    """Guards against three steps that only a large window shows, and bars that are too short to be compared."""
+    small.show(**GPT, view="pair")
+    small.wait("return document.querySelector('.pair-view')?.getAttribute('aria-busy') === 'false'")
+    assert small.find(".pair-heads .bar-room").rect["width"] > 90
+    assert small.driver.execute_script(
+        "const {scrollWidth, clientWidth} = document.querySelector('.view'); return scrollWidth <= clientWidth"
+    )
+    small.show(**GPT, view="story")
+    assert small.find(".story-start .link").is_displayed()

@@ -1,31 +1,32 @@
 /** The pair view: which heads attend from one word to another, and since which step. */
 
-import {languageOf, percent, readable} from '../../core/format.js';
-import {layerNumber, sameWord} from '../../core/frame.js';
+import {languageOf, percent, readable, signed} from '../../core/format.js';
+import {layerNumber, sameWord, shapesOf} from '../../core/frame.js';
+import {loadLayer} from '../../core/load_frame.js';
 import {namesAt} from '../../core/measures.js';
-import {loadPair} from '../../core/pairs.js';
 import {recordingTitle, stepName, stepOf} from '../../core/recordings.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
+import {hideTooltip, showTooltip, watchHover} from '../../dom/tooltip.js';
 import {css, inksOf} from '../../draw/colours.js';
 import {sharpContext} from '../../draw/matrix_pixels.js';
 import {CanvasPen, SvgPen} from '../../draw/pen.js';
-import {goldLinks} from '../alignment/links.js';
-import {antecedentLinks} from '../sentence/gold.js';
 import {focusOn, pieceOf, selectable, selection, tokenButton} from '../tokens.js';
+import {COURSE, drawCourse, stepAt} from './course.js';
+import {goldPairs, mainPair} from './gold_pairs.js';
 import {rankedByWord} from './ranking.js';
+import {rivalsOf, strongestRival} from './rivals.js';
+import {loadWordPair, rowsOf} from './word_pair.js';
 
 export const view = {
   name: 'pair',
   title: 'Pair',
-  hint: 'Choose two words: all heads, ranked by the attention from the first to the second, and its course over the training.',
+  hint: 'Choose two words: all heads, ranked by the attention from the first to the second, with its rivals and its course.',
   term: 'since',
   create: (context) => new Pair(context),
 };
 
-const LINE = {width: 220, height: 26}; // CSS pixels of a line over the steps
 const MOST = 48; // heads listed
-const TITLES = ['head', 'label', 'row', 'weight', '', 'over the training', 'since step'];
 
 class Pair {
   constructor(context) {
@@ -33,13 +34,15 @@ class Pair {
     const {state} = context;
     this.from = element('div', {class: 'passages'});
     this.to = element('div', {class: 'passages'});
+    this.chips = element('div', {class: 'pair-chips', role: 'group', 'aria-label': 'pairs with a gold label'});
     this.heading = element('h3', {role: 'status'});
     this.titles = element('div', {class: 'pair-titles', 'aria-hidden': 'true'});
     this.list = element('ol', {class: 'pair-heads', 'aria-label': 'heads, the largest weight first'});
     this.choice = element('p', {class: 'pair-choice'});
     this.note = element('p', {class: 'view-note'});
     const texts = element('div', {class: 'pair-texts'}, this.from, this.to);
-    this.element = element('div', {class: 'pair-view'}, texts, this.heading, this.choice, this.titles, this.list, this.note);
+    const parts = [texts, this.chips, this.heading, this.choice, this.titles, this.list, this.note];
+    this.element = element('div', {class: 'pair-view'}, parts);
     selectable(
       this.from,
       () => '',
@@ -51,25 +54,27 @@ class Pair {
       (partner) => partner && state.set({partner}),
     );
     this.list.addEventListener('click', (event) => this.go(event));
+    watchHover(this.list, (event) => this.point(event));
   }
 
   draw(frame) {
     this.frame = frame;
     const fitted = this.context.fitted();
+    this.gold = goldPairs(frame);
     Object.assign(this, this.chosen());
     this.buildTexts();
+    this.buildChips();
     const [query, key] = [frame.rows[this.row].positions, frame.columns[this.column].positions];
-    const {run, recording, sample, values} = fitted;
-    const asked = JSON.stringify([run, recording, sample, frame.kind, values, query, key, this.context.recordings.numbers(run)]);
+    const {run, recording, sample, values, hide, merge} = fitted;
+    const place = [run, recording, sample, frame.kind, values, hide, merge];
+    const asked = JSON.stringify([...place, query, key, this.context.recordings.numbers(run)]);
     if (asked === this.asked) return this.show();
     const turn = (this.turn = {});
     this.element.setAttribute('aria-busy', 'true');
-    const load = (rows) => (rows ? loadPair(this.context.source, {...fitted, kind: frame.kind}, rows, key) : null);
-    return Promise.all([load(query), load(otherRow(frame, this.row))]).then(
-      ([found, beside]) => {
+    return Promise.all([loadWordPair(this.context, frame, this.row, this.column), this.tensors(frame.kind)]).then(
+      ([answers, tensors]) => {
         if (turn !== this.turn) return;
-        const [reads, predicts] = frame.rowsNamed === 'reads' ? [found, beside] : [beside, found];
-        Object.assign(this, {asked, found, answers: {predicts, reads}});
+        Object.assign(this, {asked, answers, found: answers[frame.rowsNamed], heads: this.compared(rankedByWord(answers), tensors)});
         this.show();
       },
       (error) => {
@@ -84,20 +89,55 @@ class Pair {
     );
   }
 
-  /** The selected row and column; by default those of the first gold label, else of the largest weight after the first row. */
+  /** The maps of all layers at the recording shown. */
+  tensors(kind) {
+    const fitted = {...this.context.fitted(), kind};
+    const {layers} = shapesOf(this.context.meta(), fitted.sample)[kind];
+    return Promise.all(Array.from({length: layers}, (_, layer) => loadLayer(this.context.source, {...fitted, layer})));
+  }
+
+  /** The ranked heads, each with its strongest `rival`, in the row in which its weight was found. */
+  compared(heads, tensors) {
+    const {frame, row, column, gold} = this;
+    this.rivals = rivalsOf(frame, row, column, gold);
+    const queries = rowsOf(frame, row);
+    const rival = ({layer, head, rows}) => strongestRival(tensors[layer], head, queries[rows], this.rivals.columns, frame.columns);
+    return heads.map((one) => ({...one, rival: rival(one)}));
+  }
+
+  /** The selected row and column; by default those of the main pair with a gold label, else of the largest weight after the first row. */
   chosen() {
-    const {frame} = this;
+    const {frame, gold} = this;
     const {token, partner} = this.context.state.now;
     const [at, of] = [selection(token, frame), selection(partner, frame)];
-    const gold = (frame.kind === 'cross' ? goldLinks(frame) : antecedentLinks(frame)) ?? [];
     const width = frame.columns.length;
     const linked = (row) => gold.find((link) => link.row === row)?.column;
     const largest = (row) => indexOfLargest(frame.weights.subarray(row * width, (row + 1) * width));
-    const first = gold[0]?.row ?? Math.floor(indexOfLargest(frame.weights, frame.rows.length > 1 ? width : 0) / width);
+    const first = mainPair(gold, frame.kind)?.row ?? Math.floor(indexOfLargest(frame.weights, frame.rows.length > 1 ? width : 0) / width);
     const row = at?.side === 'row' ? at.index : first;
     const column = of?.side === 'column' ? of.index : at?.side === 'column' ? at.index : (linked(row) ?? largest(row));
-    const why = gold.some((link) => link.row === row && link.column === column) ? 'the first pair with a gold label' : 'the pair with the largest weight';
+    const named = frame.kind === 'cross' ? 'the first pair with a gold label' : 'the last pronoun with a gold label';
+    const why = gold.some((link) => link.row === row && link.column === column) ? named : 'the pair with the largest weight';
     return {row, column, unchosen: at ? '' : why};
+  }
+
+  /** A button for each pair with a gold label; a number tells those with the same words apart. */
+  buildChips() {
+    const {frame, gold, row, column} = this;
+    const seen = new Map();
+    const chips = gold.map((pair) => {
+      const text = `${frame.rows[pair.row].text} → ${frame.columns[pair.column].text}`;
+      const count = (seen.get(text) ?? 0) + 1;
+      seen.set(text, count);
+      const onclick = () => this.context.state.set({token: `r${pair.row}`, partner: `c${pair.column}`});
+      const pressed = String(pair.row === row && pair.column === column);
+      const attributes = {type: 'button', class: 'chip', 'aria-pressed': pressed, onclick, lang: languageOf(readable(text))};
+      return element('button', attributes, count > 1 ? `${text} (${count})` : text);
+    });
+    this.chips.hidden = !chips.length;
+    const held = [...this.chips.querySelectorAll('.chip')].indexOf(document.activeElement);
+    this.chips.replaceChildren('gold labels:', ...chips);
+    if (held >= 0) chips[held]?.focus();
   }
 
   buildTexts() {
@@ -126,63 +166,86 @@ class Pair {
   show() {
     const {frame, found, row, column, unchosen} = this;
     this.element.setAttribute('aria-busy', 'false');
-    this.heads = rankedByWord(this.answers);
     const [from, to] = [frame.rows[row].text, frame.columns[column].text];
-    const best = this.heads[0];
-    const most = `most by ${this.nameOf(best)}, ${percent(best.weight)}`;
-    const both = 'Both rows of the first word count: the one that predicts it and the one that reads it. ';
-    const choice = unchosen ? `No word is selected: this is ${unchosen}. Click other words. ` : '';
-    this.choice.textContent = `${choice}${this.answers.predicts && this.answers.reads ? both : ''}`;
-    this.heading.textContent = `From “${from}” to “${to}” at ${recordingTitle(this.context.fitted().recording)}: ${most}`;
+    const [best] = this.heads;
+    const what = this.rivals.nouns ? 'strongest other noun' : 'strongest other word';
+    const rival = isSeen(best.rival) ? `; ${what} “${frame.columns[best.rival.column].text}”, ${percent(best.rival.weight)}` : '';
+    this.choice.textContent = unchosen ? `No word is selected: this is ${unchosen}. Click other words.` : '';
+    const title = `From “${from}” to “${to}” at ${recordingTitle(this.context.fitted().recording)}`;
+    this.heading.textContent = `${title}: most by ${this.nameOf(best)}, ${percent(best.weight)}${rival}`;
     this.heading.lang = languageOf(readable(from)) === 'ja' || languageOf(readable(to)) === 'ja' ? 'ja' : 'en';
-    const looks = {
+    const listed = this.heads.slice(0, MOST);
+    this.looks = {
       strongest: Math.max(...this.heads.map(({weight}) => weight), 1e-6),
+      top: Math.max(...listed.flatMap(({course}) => course), 1e-6),
       colour: css(this.context.colours().weight(0.65)),
       inks: inksOf(this.element),
       at: found.steps.indexOf(stepOf(this.context.fitted().recording)),
     };
-    this.titles.replaceChildren(...TITLES.map((text) => element('span', {}, text)));
-    this.list.replaceChildren(...this.heads.slice(0, MOST).map((one) => this.item(one, looks)));
+    const titles = ['head', 'weight', '', what, 'more'].map((text) => element('span', {}, text));
+    this.titles.replaceChildren(...titles, this.axis(), element('span', {}, 'since step'));
+    this.list.replaceChildren(...listed.map((one) => this.item(one)));
     const more = this.heads.length > MOST ? ` ${this.heads.length - MOST} more heads attend less.` : '';
     const weighted = frame.weighted ? ' Weights are multiplied by value norms.' : '';
-    this.note.textContent = `“Since”: from this step to the last one, the weight is at least half of the last one.${more}${weighted}`;
+    const since = '“Since”: from this step to the last one, single dips aside, the weight is at least half of the last one.';
+    const both = ' Both rows of the first word count: the one that predicts it and the one that reads it.';
+    const rows = this.answers.predicts && this.answers.reads ? both : '';
+    this.note.textContent = `“More”: percentage points between the two. ${since}${rows}${more}${weighted}`;
   }
 
-  /** The entry of a head: its name and label, its weight as a bar and a number, and the course of the weight. */
-  item({layer, head, rows, weight, course, since}, {strongest, colour, inks, at}) {
+  /** The axes of all lines: the range of the weights, and the first and last step. */
+  axis() {
+    const {found, looks} = this;
+    const ends = [found.steps[0], found.steps.at(-1)].map((step) => element('span', {}, step?.toLocaleString('en') ?? ''));
+    return element('span', {class: 'pair-axis'}, `0 to ${percent(looks.top)}, steps`, element('span', {class: 'pair-ends'}, ends));
+  }
+
+  /** The entry of a head: its name and label, its weight as a bar and a number, its strongest rival, and the course of the weight. */
+  item({layer, head, rows, weight, course, since, rival}) {
     const {frame, found} = this;
+    const {strongest, colour} = this.looks;
     const fitted = this.context.fitted();
     const selected = fitted.kind === frame.kind && layer === fitted.layer && head === fitted.head;
     const name = {type: 'button', class: 'part-name', title: 'open the map of this head', 'aria-pressed': String(selected)};
     const bar = {class: 'bar', style: `left: 0; width: ${((100 * weight) / strongest).toFixed(1)}%; background: ${colour}`};
-    const canvas = element('canvas', {role: 'img', 'aria-label': `weight over ${found.steps.length} steps`, title: 'go to this step'});
-    this.line(new CanvasPen(sharpContext(canvas, LINE.width, LINE.height)), course, at, inks);
+    const canvas = element('canvas', {role: 'img', 'aria-label': `weight over ${found.steps.length} steps`});
+    drawCourse(new CanvasPen(sharpContext(canvas, COURSE.width, COURSE.height)), course, this.looks);
+    const label = [...namesAt(frame.meta, frame.kind, layer, head), ...(frame.kind === 'encoder' ? [] : [`${rows} it`])].join(' · ');
+    const beside = isSeen(rival) ? [element('span', {class: 'pair-word'}, frame.columns[rival.column].text), ` ${percent(rival.weight)}`] : [];
+    const margin = rival ? weight - rival.weight : NaN;
     return element(
       'li',
       {'data-layer': layer, 'data-head': head, 'data-rows': rows},
-      element('button', name, this.nameOf({layer, head})),
-      element('span', {class: 'pair-label'}, namesAt(frame.meta, frame.kind, layer, head).join(', ')),
-      element('span', {class: 'pair-label'}, frame.kind === 'encoder' ? '' : `${rows} it`),
+      element('span', {class: 'pair-head'}, element('button', name, this.nameOf({layer, head})), element('span', {class: 'pair-label'}, label)),
       element('span', {class: 'bar-room'}, element('span', bar)),
       element('span', {class: 'bar-number'}, percent(weight)),
+      element('span', {class: 'pair-rival'}, beside),
+      element('span', {class: margin > 0 ? 'pair-margin ahead' : 'pair-margin'}, rival ? signed(100 * margin, 1) : ''),
       canvas,
-      element('span', {class: 'pair-since'}, since < 0 ? '' : found.steps[since].toLocaleString('en')),
+      element('span', {class: 'pair-since'}, this.sinceText(since)),
     );
   }
 
-  /** The weight over the recorded steps, evenly spaced, with a mark at the shown one. */
-  line(pen, course, at, inks, left = 0, top = 0) {
-    const x = (i) => left + 3 + (i / Math.max(course.length - 1, 1)) * (LINE.width - 6);
-    const y = (weight) => top + 3 + (1 - weight) * (LINE.height - 6);
-    pen.path(
-      [
-        [left, y(0)],
-        [left + LINE.width, y(0)],
-      ],
-      {stroke: inks.line, width: 1},
-    );
-    if (course.length > 1) pen.path(course.map((weight, i) => [x(i), y(weight)]), {stroke: inks.accent, width: 1.5});
-    if (at >= 0) pen.circle(x(at), y(course[at]), 3, {fill: inks.ink});
+  sinceText(since) {
+    const {steps} = this.found;
+    if (since < 0) return '';
+    return since && since === steps.length - 1 ? 'only the last' : steps[since].toLocaleString('en');
+  }
+
+  /** The head and the index of the step at the pointer, null beside the lines. */
+  at(event) {
+    const item = event.target.closest('li');
+    if (!item || event.target.tagName !== 'CANVAS' || !this.found.steps.length) return null;
+    const {layer, head} = item.dataset;
+    const one = this.heads.find((found) => found.layer === Number(layer) && found.head === Number(head));
+    return {one, index: stepAt(event.offsetX, this.found.steps.length)};
+  }
+
+  point(event) {
+    const at = this.at(event);
+    if (!at) return hideTooltip();
+    const step = `step ${this.found.steps[at.index].toLocaleString('en')}`;
+    return showTooltip(event, `${step}: ${percent(at.one.course[at.index])}`, this.nameOf(at.one), 'click: go to this step');
   }
 
   go(event) {
@@ -192,36 +255,38 @@ class Pair {
     const place = {kind: this.frame.kind, layer: Number(layer), head: Number(head), token: `r${this.row}`, partner: `c${this.column}`};
     const token = rows === this.frame.rowsNamed ? place.token : sameWord(place.token, rows);
     if (event.target.closest('button')) this.context.state.set({...place, view: 'map', ...(this.frame.kind !== 'encoder' && {rows, token})});
-    else if (event.target.tagName === 'CANVAS' && this.found.steps.length) {
-      const share = (event.offsetX - 3) / (LINE.width - 6);
-      const at = Math.round(Math.min(Math.max(share, 0), 1) * (this.found.steps.length - 1));
-      this.context.state.set({...place, recording: stepName(this.found.steps[at]), follow: false});
-    }
+    const at = this.at(event);
+    if (at) this.context.state.set({...place, recording: stepName(this.found.steps[at.index]), follow: false});
   }
 
   svg() {
     if (!this.heads?.length) return null;
+    const {frame, looks} = this;
     const pen = new SvgPen();
-    const inks = inksOf(this.element);
-    pen.text(0, 10, this.heading.textContent, {size: 13, fill: inks.ink, weight: 600});
-    const at = this.found.steps.indexOf(stepOf(this.context.fitted().recording));
+    const {ink, muted, paper} = looks.inks;
+    const [lines, ends] = [360, 360 + COURSE.width];
+    pen.text(0, 10, this.heading.textContent, {size: 13, fill: ink, weight: 600});
+    const axis = [...this.titles.querySelectorAll('.pair-ends > *')].map(({textContent}) => textContent);
+    pen.text(lines, 28, axis[0], {size: 11, fill: muted});
+    pen.text(ends, 28, axis[1], {size: 11, fill: muted, anchor: 'end'});
     const heads = this.heads.slice(0, MOST);
     heads.forEach((one, i) => {
-      const top = 26 + i * (LINE.height + 4);
-      pen.text(0, top + LINE.height / 2, this.nameOf(one), {size: 12, fill: inks.ink});
-      pen.text(190, top + LINE.height / 2, percent(one.weight), {size: 12, fill: inks.ink, anchor: 'end'});
-      this.line(pen, one.course, at, inks, 200, top);
-      if (one.since >= 0) pen.text(430, top + LINE.height / 2, `since step ${this.found.steps[one.since]}`, {size: 12, fill: inks.muted});
+      const top = 38 + i * (COURSE.height + 4);
+      const middle = top + COURSE.height / 2;
+      pen.text(0, middle, this.nameOf(one), {size: 12, fill: ink});
+      pen.text(190, middle, percent(one.weight), {size: 12, fill: ink, anchor: 'end'});
+      if (isSeen(one.rival)) pen.text(204, middle, `${frame.columns[one.rival.column].text} ${percent(one.rival.weight)}`, {size: 12, fill: muted});
+      drawCourse(pen, one.course, looks, lines, top);
+      if (one.since >= 0) pen.text(ends + 10, middle, `since step ${this.found.steps[one.since].toLocaleString('en')}`, {size: 12, fill: muted});
     });
-    return pen.svg(560, 30 + heads.length * (LINE.height + 4), {title: this.heading.textContent, paper: inks.paper, margin: 12});
+    const height = 42 + heads.length * (COURSE.height + 4);
+    return pen.svg(ends + 130, height, {title: this.heading.textContent, paper, margin: 12});
   }
 }
 
-/** The other row of a word, as a list of its position, or null: a word is predicted in the row before the one that reads it. */
-function otherRow({kind, rows, rowsNamed, sample}, row) {
-  const {positions} = rows[row];
-  const at = rowsNamed === 'reads' ? positions[0] - 1 : positions.at(-1) + 1;
-  return kind !== 'encoder' && at >= 0 && at < sample.reads.pieces.length ? [at] : null;
+/** Whether a rival gets attention that is not rounded away. */
+function isSeen(rival) {
+  return rival?.weight >= 0.0005;
 }
 
 function indexOfLargest(weights, start = 0) {

@@ -1,5 +1,7 @@
 /** Heads by the weight between two words. */
 
+import {sinceIndex} from '../since.js';
+
 /**
  * The heads by the weight from a word, in that of its rows in which each head attends more: a word has one that predicts it and one that
  * reads it. `rows` -> answer of pairs.js or null; the entries are those of `ranked`, with `rows`.
@@ -19,7 +21,7 @@ const NOTICED = 0.1; // smallest last weight of a head that is said to attend "s
 
 /**
  * [{layer, head, weight, course: the weight at every step, since: index}] for an answer of pairs.js. `since`: from this step on, the weight
- * is at least half of the last one; -1 if that is below 10 %, or no step has this text.
+ * is at least half of the last one (../since.js); -1 if that is below 10 %, or no step has this text.
  */
 function ranked({chosen, weights}) {
   return chosen
@@ -34,8 +36,5 @@ function inOrder(heads) {
 
 function sinceOf(course) {
   const last = course.at(-1) ?? 0;
-  if (last < NOTICED) return -1;
-  let first = course.length - 1;
-  while (first > 0 && course[first - 1] >= last / 2) first--;
-  return first;
+  return last < NOTICED ? -1 : sinceIndex(course.map((weight) => weight >= last / 2));
 }

@@ -42,7 +42,8 @@ export function antecedentLinks(frame) {
   return [...found.values()];
 }
 
-function antecedentsOf(frame) {
+/** Antecedents and mentions on the side that this frame attends to, null if the recording has none. */
+export function antecedentsOf(frame) {
   const {antecedents} = frame.sample;
   return antecedents?.side === {encoder: 'source', decoder: 'reads'}[frame.kind] ? antecedents : null;
 }

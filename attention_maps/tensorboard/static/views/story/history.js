@@ -1,17 +1,28 @@
 /** What happened to each head during a training, from the measures of all recorded steps. Pure functions. */
 
 import {namesIn} from '../../core/measures.js';
+import {sinceIndex} from '../since.js';
 
-/** Name in a label -> {measure, full}: what is behind it, and the value of the measure that counts as full strength. */
+const HALF = 'half or more of its attention';
+
+/**
+ * Name in a label -> {measure, full, why}: what is behind it, the value of the measure that counts as full strength, and the threshold of
+ * the label (attention_maps/record/measures.py), which for gold labels names the number of examples.
+ */
 const BEHIND = {
-  coreference: {measure: 'antecedent', full: 100},
-  alignment: {measure: 'alignment_error', full: 0, none: 100},
-  induction: {measure: 'induction', full: 1},
-  'duplicate token': {measure: 'duplicate', full: 1},
-  'previous token': {measure: 'previous', full: 1},
-  'first token': {measure: 'first', full: 1},
-  diagonal: {measure: 'diagonal', full: 1},
-  broad: {measure: 'spread', full: 1},
+  coreference: {measure: 'antecedent', full: 100, why: (count) => `it finds the antecedent of half or more of ${count} validation pronouns`},
+  alignment: {
+    measure: 'alignment_error',
+    full: 0,
+    none: 100,
+    why: (count) => `alignment error of half or less on ${count} validation pairs`,
+  },
+  induction: {measure: 'induction', full: 1, why: () => `${HALF} in repeated random words`},
+  'duplicate token': {measure: 'duplicate', full: 1, why: () => `${HALF} in repeated random words`},
+  'previous token': {measure: 'previous', full: 1, why: () => HALF},
+  'first token': {measure: 'first', full: 1, why: () => HALF},
+  diagonal: {measure: 'diagonal', full: 1, why: () => HALF},
+  broad: {measure: 'spread', full: 1, why: () => ''},
 };
 
 export const LABELS = Object.keys(BEHIND);
@@ -19,6 +30,12 @@ export const LABELS = Object.keys(BEHIND);
 /** The measure behind a name in a label, '' if there is none. */
 export function measureBehind(name) {
   return BEHIND[name]?.measure ?? '';
+}
+
+/** What a head with a name in its label does at least, '' if the measure behind it was not recorded. */
+export function evidence(name, {measures, counts = {}}) {
+  const {measure, why} = BEHIND[name] ?? {};
+  return Object.hasOwn(measures, measure) ? why(counts[measure]?.toLocaleString('en') ?? 'the') : '';
 }
 
 /**
@@ -60,10 +77,10 @@ function strengthOf(name, value) {
   return Math.min(Math.max((number - none) / (full - none), 0), 1);
 }
 
-/** The first index from which all labels have a name; -1 for "broad", with which every head begins. */
+/** The index since which labels have a name; -1 for "broad", with which every head begins. */
 function birthOf(name, labels) {
   if (name === 'broad') return -1;
-  return 1 + labels.findLastIndex((roles) => !roles.some((role) => role.name === name));
+  return sinceIndex(labels.map((roles) => roles.some((role) => role.name === name)));
 }
 
 function lastKnown(values) {

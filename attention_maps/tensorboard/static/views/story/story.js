@@ -11,7 +11,8 @@ import {hideTooltip, showTooltip, watchHover} from '../../dom/tooltip.js';
 import {inksOf} from '../../draw/colours.js';
 import {sharpContext} from '../../draw/matrix_pixels.js';
 import {CanvasPen, SvgPen} from '../../draw/pen.js';
-import {births, histories, LABELS, measureBehind, mostImportant} from './history.js';
+import {createExample} from './example.js';
+import {births, evidence, histories, LABELS, measureBehind, mostImportant} from './history.js';
 import {drawBand, drawLoss, lossText, nameOf, stepScale, uniformAlpha} from './picture.js';
 
 export const view = {
@@ -35,9 +36,11 @@ class Story {
     this.context = context;
     const {state} = context;
     this.spacing = segments('steps', {log: 'logarithmic', even: 'linear'}, (spacing) => state.set({spacing}));
-    this.controls = element('div', {class: 'view-controls'}, this.spacing.element);
-    const about = 'Left: the attention maps of all heads at the step shown. Here: what the training did to each head. New? Read the ';
-    this.intro = element('p', {class: 'story-intro'}, about, element('span', {class: 'unbroken'}, firstSteps(), '.'));
+    const start = element('span', {class: 'story-start'}, 'New? Read the ', firstSteps(), '.');
+    this.controls = element('div', {class: 'view-controls'}, this.spacing.element, start);
+    const about = 'Left: the attention maps of all heads at the step shown. Here: what the training did to each head.';
+    this.intro = element('p', {class: 'story-intro'}, about);
+    this.example = createExample(context);
     this.events = element('ol', {class: 'story-events'});
     this.loss = element('canvas', {class: 'story-loss', role: 'img'});
     this.now = element('div', {class: 'story-now', 'aria-hidden': 'true'});
@@ -45,15 +48,16 @@ class Story {
     this.picture = element('div', {class: 'story-picture'}, this.loss, this.rows, this.now);
     this.legend = element('ul', {class: 'story-legend', 'aria-label': 'colours'});
     this.note = element('p', {class: 'view-note', role: 'status'});
-    this.element = element('div', {class: 'story-view'}, this.intro, this.events, this.picture, this.legend, this.note);
+    this.element = element('div', {class: 'story-view'}, this.intro, this.events, this.example.element, this.picture, this.legend, this.note);
     new ResizeObserver(() => this.paint()).observe(this.picture);
     watchHover(this.picture, (event) => this.point(event));
     this.picture.addEventListener('click', (event) => this.go(event));
   }
 
-  draw() {
+  draw(frame) {
     const {run} = this.context.state.now;
     this.spacing.show(this.context.state.now.spacing);
+    this.example.draw(frame);
     const turn = (this.turn = {});
     const show = (curves) => turn === this.turn && this.show(curves);
     const known = this.context.curves.ready(run);
@@ -88,6 +92,7 @@ class Story {
   lacking(why) {
     this.curves = null;
     for (const part of [this.events, this.rows, this.legend]) part.replaceChildren();
+    this.example.show([]);
     this.picture.hidden = true;
     this.note.textContent = why;
   }
@@ -100,10 +105,14 @@ class Story {
     if (loss) told.push(loss);
     this.several = new Set(heads.map(({kind}) => kind)).size > 1; // kinds, which sentences name
     for (const {head, name, birth, others} of births(heads).slice(0, EVENTS)) {
+      const why = evidence(name, curves);
       const more = others ? `, at the end the strongest of ${others + 1}` : '';
-      const text = `Step ${this.stepText(birth)}: ${nameOf(head, this.several)} becomes “${name}”${more}.`;
+      const only = birth === curves.steps.length - 1 ? ', at the last step only' : '';
+      const becomes = `${nameOf(head, this.several)} becomes “${name}”${why && ` (${why})`}`;
+      const text = `Step ${this.stepText(birth)}: ${becomes}${more}${only}.`;
       told.push(this.link(head, curves.steps[birth], text, name));
     }
+    this.example.show(heads);
     const needed = mostImportant(heads);
     if (needed) {
       const rise = measureText('importance', needed.importance);
@@ -129,7 +138,10 @@ class Story {
   /** A button that opens the map of a head at a step, where the list of heads shows the measure behind `name`. */
   link({kind, layer, head}, step, text, name = '') {
     const measure = measureBehind(name) || this.context.state.now.measure;
-    const onclick = () => this.context.state.set({kind, layer, head, recording: stepName(step), follow: false, view: 'map', measure});
+    const onclick = () => {
+      const word = this.context.fitted().kind === kind ? this.example.wordsFor(name) : {token: '', partner: ''};
+      this.context.state.set({kind, layer, head, recording: stepName(step), follow: false, view: 'map', measure, ...word});
+    };
     return element('button', {type: 'button', class: 'link', onclick, title: 'open this map'}, text);
   }
 
@@ -153,7 +165,9 @@ class Story {
 
   /** "induction since step 200", for one of the names in the label of a head at the end. */
   roleText({name, birth}) {
-    return birth > 0 ? `${shownName(name)} since step ${this.stepText(birth)}` : shownName(name);
+    if (birth <= 0) return shownName(name);
+    if (birth === this.curves.steps.length - 1) return `${shownName(name)} only at the last step`;
+    return `${shownName(name)} since step ${this.stepText(birth)}`;
   }
 
   /** {head, canvas, row}: name, band, label and importance of a head; `most` is the largest importance. */

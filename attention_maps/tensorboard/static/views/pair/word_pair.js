@@ -1,0 +1,21 @@
+/** The attention of all heads from one word to another at all recorded steps, in both rows of the first word. */
+
+import {loadPair} from '../../core/pairs.js';
+
+/** {predicts, reads}: answers of pairs.js for the row that predicts the word in `row` and for the one that reads it, null without it. */
+export async function loadWordPair({source, fitted}, frame, row, column) {
+  const place = {...fitted(), kind: frame.kind};
+  const key = frame.columns[column].positions;
+  const rows = rowsOf(frame, row);
+  const load = (query) => (query ? loadPair(source, place, query, key) : null);
+  const [predicts, reads] = await Promise.all([load(rows.predicts), load(rows.reads)]);
+  return {predicts, reads};
+}
+
+/** {predicts, reads}: query positions of the two rows of the word in `row`, which is predicted in the row before the one that reads it. */
+export function rowsOf({kind, rows, rowsNamed, sample}, row) {
+  const {positions} = rows[row];
+  const at = rowsNamed === 'reads' ? positions[0] - 1 : positions.at(-1) + 1;
+  const other = kind !== 'encoder' && at >= 0 && at < sample.reads.pieces.length ? [at] : null;
+  return rowsNamed === 'reads' ? {predicts: other, reads: positions} : {predicts: positions, reads: other};
+}

@@ -1,0 +1,103 @@
+/** What holds for the example shown: which head links its last pronoun, or the selected one, with the antecedent, and since when. */
+
+import {percent} from '../../core/format.js';
+import {kindsOf, layerNumber} from '../../core/frame.js';
+import {Unavailable} from '../../core/source.js';
+import {element} from '../../dom/elements.js';
+import {goldPairs, mainPair} from '../pair/gold_pairs.js';
+import {rankedByWord} from '../pair/ranking.js';
+import {loadWordPair} from '../pair/word_pair.js';
+import {selection} from '../tokens.js';
+import {nameOf} from './picture.js';
+
+/**
+ * {element, draw(frame), show(heads), wordsFor(name)}: a sentence, hidden for a text without gold labels. `show` gets the heads of
+ * history.js, of which one may be labelled for what the sentence is about.
+ */
+export function createExample(context) {
+  const line = element('p', {class: 'story-example', hidden: true});
+  let shown = {}; // {frame, pair, asked} as last drawn
+  let heads = [];
+  let ranked = null; // {heads, steps} of the pair
+
+  function draw(frame) {
+    const pair = context.source.archive ? null : chosenPair(frame, context.state.now.token); // a page would decode all of its maps
+    line.hidden = !pair;
+    if (!pair) {
+      shown = {};
+      return;
+    }
+    const {run, sample} = context.fitted();
+    const {reads, source} = frame.sample;
+    const [from, to] = [frame.rows[pair.row].positions, frame.columns[pair.column].positions];
+    const asked = JSON.stringify([run, sample, frame.kind, frame.weighted, reads.ids, source?.ids, from, to, context.recordings.numbers(run)]);
+    if (asked === shown.asked) {
+      shown = {...shown, frame, pair};
+      return;
+    }
+    shown = {frame, pair, asked};
+    ranked = null;
+    line.replaceChildren();
+    loadWordPair(context, frame, pair.row, pair.column).then(
+      (answers) => {
+        if (asked !== shown.asked) return;
+        // The last recorded step counts, not the one shown.
+        const last = Object.fromEntries(Object.entries(answers).map(([rows, one]) => [rows, one && {...one, chosen: one.weights.at(-1) ?? []}]));
+        ranked = {heads: rankedByWord(last), steps: answers[frame.rowsNamed].steps};
+        tell();
+      },
+      (error) => {
+        if (!(error instanceof Unavailable)) throw error;
+        if (asked === shown.asked) line.hidden = true;
+      },
+    );
+  }
+
+  function show(found) {
+    heads = found;
+    tell();
+  }
+
+  /** The sentence, once the weights between the words are known. */
+  function tell() {
+    if (!ranked?.heads.length || !shown.pair) return;
+    const {frame, pair} = shown;
+    const several = kindsOf(frame.meta, context.fitted().sample).length > 1;
+    const titleOf = ({layer, head}) => nameOf({kind: frame.kind, layer, number: layerNumber(frame.meta, frame.kind, layer), head}, several);
+    const [best] = ranked.heads;
+    const since = best.since > 0 ? `, since step ${ranked.steps[best.since].toLocaleString('en')}` : '';
+    const labelled = strongest(heads.filter((one) => one.kind === frame.kind && one.roles.some(({name}) => name === 'coreference')));
+    const other = labelled && ranked.heads.find((one) => one.layer === labelled.layer && one.head === labelled.head);
+    const beside = other && other !== best ? `; ${titleOf(other)}, “coreference”: ${percent(other.weight)}` : '';
+    const {name} = frame.sample;
+    const words = `Example shown${name && `, ${name}`}: from “${frame.rows[pair.row].text}” to “${frame.columns[pair.column].text}”`;
+    const text = `${words} most by ${titleOf(best)}, ${percent(best.weight)} at the end${since}${beside}.`;
+    const onclick = () => context.state.set({kind: frame.kind, view: 'pair', ...wordsOf(pair)});
+    line.replaceChildren(element('button', {type: 'button', class: 'link', onclick, title: 'all heads for these two words'}, text));
+  }
+
+  /** {token, partner} for a map that shows a head for its label: the selected words, or those of the sentence for a pronoun. */
+  function wordsFor(name) {
+    const {token, partner} = context.state.now;
+    return token || name !== 'coreference' || !shown.pair ? {token, partner} : wordsOf(shown.pair);
+  }
+
+  return {element: line, draw, show, wordsFor};
+}
+
+/** The pair with a gold label of the selected row, else the main one. */
+function chosenPair(frame, token) {
+  const gold = goldPairs(frame);
+  const at = selection(token, frame);
+  return gold.find(({row}) => at?.side === 'row' && row === at.index) ?? mainPair(gold, frame.kind);
+}
+
+function wordsOf({row, column}) {
+  return {token: `r${row}`, partner: `c${column}`};
+}
+
+/** The head that is labelled most strongly; undefined of none. */
+function strongest(heads) {
+  const strength = ({roles}) => roles.find(({name}) => name === 'coreference').strength || 0;
+  return heads.length ? heads.reduce((best, one) => (strength(one) > strength(best) ? one : best)) : undefined;
+}
