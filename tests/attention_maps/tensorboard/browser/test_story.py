@@ -41,8 +41,8 @@ def test_the_tab_opens_with_the_story_of_the_run(views: Page) -> None:
     assert views.texts(".story-legend li") == ["coreference", "induction", "previous token", "diagonal"]
     wait_for(views, ".story-example", "Example shown")
     assert views.text(".story-example") == (
-        "Example shown, valid 1: from “She” to “Kate” most by layer 0 · head 0, 25.0 % at the end;"
-        " layer 0 · head 1, “coreference”: 0.0 %."
+        "Example shown, valid 1: from “She” to “Kate” most by layer 0 · head 0, 25.0 % against 12.5 % to “pen” at the"
+        " end; layer 0 · head 1, “coreference”: 0.0 %."
     )
     assert views.texts(".scores caption") == ["pronouns resolved, higher is better, 288 pronouns"]
     views.click(".story-example button")

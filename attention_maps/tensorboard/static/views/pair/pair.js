@@ -1,8 +1,7 @@
 /** The pair view: which heads attend from one word to another, and since which step. */
 
 import {languageOf, percent, readable, signed} from '../../core/format.js';
-import {layerNumber, sameWord, shapesOf} from '../../core/frame.js';
-import {loadLayer} from '../../core/load_frame.js';
+import {layerNumber, sameWord} from '../../core/frame.js';
 import {namesAt} from '../../core/measures.js';
 import {recordingTitle, stepName, stepOf} from '../../core/recordings.js';
 import {Unavailable} from '../../core/source.js';
@@ -15,8 +14,8 @@ import {focusOn, pieceOf, selectable, selection, tokenButton} from '../tokens.js
 import {COURSE, drawCourse, stepAt} from './course.js';
 import {goldPairs, mainPair} from './gold_pairs.js';
 import {rankedByWord} from './ranking.js';
-import {rivalsOf, strongestRival} from './rivals.js';
-import {loadWordPair, rowsOf} from './word_pair.js';
+import {isSeen, rivalsOf} from './rivals.js';
+import {loadLayers, loadWordPair, rivalOf} from './word_pair.js';
 
 export const view = {
   name: 'pair',
@@ -71,7 +70,7 @@ class Pair {
     if (asked === this.asked) return this.show();
     const turn = (this.turn = {});
     this.element.setAttribute('aria-busy', 'true');
-    return Promise.all([loadWordPair(this.context, frame, this.row, this.column), this.tensors(frame.kind)]).then(
+    return Promise.all([loadWordPair(this.context, frame, this.row, this.column), loadLayers(this.context, frame.kind)]).then(
       ([answers, tensors]) => {
         if (turn !== this.turn) return;
         Object.assign(this, {asked, answers, found: answers[frame.rowsNamed], heads: this.compared(rankedByWord(answers), tensors)});
@@ -89,20 +88,11 @@ class Pair {
     );
   }
 
-  /** The maps of all layers at the recording shown. */
-  tensors(kind) {
-    const fitted = {...this.context.fitted(), kind};
-    const {layers} = shapesOf(this.context.meta(), fitted.sample)[kind];
-    return Promise.all(Array.from({length: layers}, (_, layer) => loadLayer(this.context.source, {...fitted, layer})));
-  }
-
   /** The ranked heads, each with its strongest `rival`, in the row in which its weight was found. */
   compared(heads, tensors) {
     const {frame, row, column, gold} = this;
     this.rivals = rivalsOf(frame, row, column, gold);
-    const queries = rowsOf(frame, row);
-    const rival = ({layer, head, rows}) => strongestRival(tensors[layer], head, queries[rows], this.rivals.columns, frame.columns);
-    return heads.map((one) => ({...one, rival: rival(one)}));
+    return heads.map((one) => ({...one, rival: rivalOf(one, frame, row, this.rivals.columns, tensors)}));
   }
 
   /** The selected row and column; by default those of the main pair with a gold label, else of the largest weight after the first row. */
@@ -282,11 +272,6 @@ class Pair {
     const height = 42 + heads.length * (COURSE.height + 4);
     return pen.svg(ends + 130, height, {title: this.heading.textContent, paper, margin: 12});
   }
-}
-
-/** Whether a rival gets attention that is not rounded away. */
-function isSeen(rival) {
-  return rival?.weight >= 0.0005;
 }
 
 function indexOfLargest(weights, start = 0) {

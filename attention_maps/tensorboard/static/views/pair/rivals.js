@@ -49,3 +49,8 @@ export function strongestRival({numbers, shape: [, queries, keys]}, head, query,
   const all = rivals.map((column) => ({column, weight: weightOf(column)}));
   return all.length ? all.reduce((best, one) => (one.weight > best.weight ? one : best)) : null;
 }
+
+/** Whether a rival gets attention that is not rounded away. */
+export function isSeen(rival) {
+  return rival?.weight >= 0.0005;
+}

@@ -2,11 +2,13 @@
 
 import {percent} from '../../core/format.js';
 import {kindsOf, layerNumber} from '../../core/frame.js';
+import {stepName} from '../../core/recordings.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
 import {goldPairs, mainPair} from '../pair/gold_pairs.js';
 import {rankedByWord} from '../pair/ranking.js';
-import {loadWordPair} from '../pair/word_pair.js';
+import {isSeen, rivalsOf} from '../pair/rivals.js';
+import {loadLayers, loadWordPair, rivalOf} from '../pair/word_pair.js';
 import {selection} from '../tokens.js';
 import {nameOf} from './picture.js';
 
@@ -18,7 +20,7 @@ export function createExample(context) {
   const line = element('p', {class: 'story-example', hidden: true});
   let shown = {}; // {frame, pair, asked} as last drawn
   let heads = [];
-  let ranked = null; // {heads, steps} of the pair
+  let ranked = null; // as from rank()
 
   function draw(frame) {
     const pair = context.source.archive ? null : chosenPair(frame, context.state.now.token); // a page would decode all of its maps
@@ -38,12 +40,10 @@ export function createExample(context) {
     shown = {frame, pair, asked};
     ranked = null;
     line.replaceChildren();
-    loadWordPair(context, frame, pair.row, pair.column).then(
-      (answers) => {
+    rank(frame, pair).then(
+      (found) => {
         if (asked !== shown.asked) return;
-        // The last recorded step counts, not the one shown.
-        const last = Object.fromEntries(Object.entries(answers).map(([rows, one]) => [rows, one && {...one, chosen: one.weights.at(-1) ?? []}]));
-        ranked = {heads: rankedByWord(last), steps: answers[frame.rowsNamed].steps};
+        ranked = found;
         tell();
       },
       (error) => {
@@ -51,6 +51,20 @@ export function createExample(context) {
         if (asked === shown.asked) line.hidden = true;
       },
     );
+  }
+
+  /** {heads, steps, rival}: the heads by their weight at the last recorded step, not at the one shown; `rival` of the first one. */
+  async function rank(frame, pair) {
+    const fitted = context.fitted();
+    const place = {source: context.source, fitted: () => fitted}; // the state may change meanwhile
+    const answers = await loadWordPair(place, frame, pair.row, pair.column);
+    const last = Object.entries(answers).map(([rows, one]) => [rows, one && {...one, chosen: one.weights.at(-1) ?? []}]);
+    const ranking = rankedByWord(Object.fromEntries(last));
+    const {steps} = answers[frame.rowsNamed];
+    if (!ranking.length) return {heads: [], steps};
+    const rivals = rivalsOf(frame, pair.row, pair.column, goldPairs(frame)).columns;
+    const tensors = await loadLayers(place, frame.kind, stepName(steps.at(-1)));
+    return {heads: ranking, steps, rival: rivalOf(ranking[0], frame, pair.row, rivals, tensors)};
   }
 
   function show(found) {
@@ -70,8 +84,10 @@ export function createExample(context) {
     const other = labelled && ranked.heads.find((one) => one.layer === labelled.layer && one.head === labelled.head);
     const beside = other && other !== best ? `; ${titleOf(other)}, “coreference”: ${percent(other.weight)}` : '';
     const {name} = frame.sample;
+    const {rival} = ranked;
+    const against = isSeen(rival) ? ` against ${percent(rival.weight)} to “${frame.columns[rival.column].text}”` : '';
     const words = `Example shown${name && `, ${name}`}: from “${frame.rows[pair.row].text}” to “${frame.columns[pair.column].text}”`;
-    const text = `${words} most by ${titleOf(best)}, ${percent(best.weight)} at the end${since}${beside}.`;
+    const text = `${words} most by ${titleOf(best)}, ${percent(best.weight)}${against} at the end${since}${beside}.`;
     const onclick = () => context.state.set({kind: frame.kind, view: 'pair', ...wordsOf(pair)});
     line.replaceChildren(element('button', {type: 'button', class: 'link', onclick, title: 'all heads for these two words'}, text));
   }
