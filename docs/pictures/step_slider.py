@@ -25,8 +25,8 @@ from tqdm import tqdm
 
 from attention_maps.tensorboard.plugin import AttentionPlugin
 
-VIEW = {"view": "story", "kind": "decoder", "layer": 0, "head": 3}
-FLAGS = "--headless=new --no-sandbox --disable-gpu --hide-scrollbars --lang=en --window-size=1280,1180"
+VIEW = {"view": "story", "kind": "decoder", "layer": 0, "head": 2}
+FLAGS = "--headless=new --no-sandbox --disable-gpu --hide-scrollbars --lang=en --window-size=1280,960"
 READY = "return document.querySelector('.page')?.getAttribute('aria-busy') === 'false'"
 MILLISECONDS = 450
 
