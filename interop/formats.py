@@ -26,10 +26,17 @@ FORMATS = {
 
 
 def exporter(name: str) -> Exporter:
-    """Return the function that writes a format. Raises UserError if a package that it needs is not installed."""
+    """Return the function that writes a format. Raises UserError if a package that it needs is not installed or too
+    old."""
     module, function, packages = FORMATS[name]
     if missing := [package for package in packages if find_spec(package) is None]:
         needed = f"needs {' and '.join(missing)}, which is not installed"
         raise UserError(f"format={name}: {needed}: pip install -e '.[export]'")
-    found: Exporter = getattr(importlib.import_module(module), function)
+    try:
+        found: Exporter = getattr(importlib.import_module(module), function)
+    except ModuleNotFoundError as error:  # a module that a later version has: transformers.exporters came with 5.13
+        package = str(error.name).partition(".")[0]
+        if package not in packages:
+            raise
+        raise UserError(f"format={name}: needs a newer {package}: pip install --upgrade {package}") from None
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from configs.program import expanded
 from interop.trained import Trained
 from model.encoder_decoder import EncoderDecoder
 from model.size import count_parameters
@@ -100,14 +102,20 @@ def data(settings: Mapping[str, Any], task: str) -> str:
         what = "sentence pairs, English and Japanese" if task == "translate" else "stories in English"
         size = settings["sentences"] if task == "translate" else settings["stories"]
         text = f"The built-in corpus of Chumoku: {size:,} synthetic {what}, generated from a grammar."
-    elif source == "hub":
-        subset = f", subset `{settings['subset']}`" if settings["subset"] else ""
-        text = f"[{path}](https://huggingface.co/datasets/{path}){subset}."
+    elif source == "hub" and not is_folder(path):
+        parts = {"subset": "subset", "revision": "revision", "train_split": "split"}
+        named = "".join(f", {word} `{settings[key]}`" for key, word in parts.items() if settings.get(key))
+        text = f"[{path}](https://huggingface.co/datasets/{path}){named}."
     else:
         names = ", ".join(f"`{Path(part).name}`" for part in str(path).split(","))
         text = f"{'Sentence pairs' if task == 'translate' else 'Text'} from {names}."
     both = " Trained in both directions: a source is translated the other way if the id of bos stands before its ids."
     return text + (both if settings["both_directions"] and task == "translate" else "")
+
+
+def is_folder(path: str) -> bool:
+    """Whether a dataset of `data=hub` is a folder of this machine, and not `owner/name`."""
+    return not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path) or expanded(path).is_dir()
 
 
 def training(trained: Trained) -> str:

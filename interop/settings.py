@@ -67,4 +67,6 @@ def problems(settings: ExportSettings) -> list[str]:
             found.append(f"languages={settings.languages}: applies to format=argos only")
         elif not re.fullmatch(r"[a-z]{2,3}(-\w+)?,[a-z]{2,3}(-\w+)?", settings.languages):
             found.append(f"languages={settings.languages}: must be two codes, source first, such as en,ja")
+        elif len(set(settings.languages.split(","))) == 1:
+            found.append(f"languages={settings.languages}: source and target are the same language")
     return found

@@ -36,6 +36,9 @@ FREE_ON_RESUME = (
 FROM_ORIGIN = ("model", "tokenizer")
 """Settings that a run with `init_from` inherits from its origin, except dropout."""
 
+STARTS = ("resume", "init_from")
+"""Settings of which the last does not replace others on the command line: a slip would train another model."""
+
 CONTEXT = "model.context"
 """Which may be shorter than that of a model of transformers."""
 
@@ -58,6 +61,8 @@ def compose_run(settings: list[str]) -> ComposedRun:
     composed, found = compose_config("train", TrainConfig, settings)
     if composed is None:
         return ComposedRun(problems=found)
+    keys = [setting.partition("=")[0] for setting in settings]
+    found += [f"{key}= is given twice: a run has one starting point" for key in STARTS if keys.count(key) > 1]
     try:
         if composed.resume and composed.init_from:
             excluded = "resume continues a run, init_from starts a new run from its weights"

@@ -11,6 +11,9 @@ from attention_maps.base.errors import UserError
 from attention_maps.base.program import importing
 from attention_maps.base.settings import describe, read_settings
 
+PUBLISHED = "attention_maps"
+"""The package of the wheel; the others are used from a clone."""
+
 Commands = Mapping[str, tuple[str, str, str]]
 """For each command: its module within the package, its function, and the dataclass of its settings."""
 
@@ -29,8 +32,14 @@ def run_command(package: str, intro: str, commands: Commands, arguments: Sequenc
     if command not in commands:
         raise UserError(f"{command}: no such command; there are {', '.join(commands)}")
     module, name, schema_name = commands[command]
-    with importing():
-        imported = importlib.import_module(f"{package}.{module}")
+    try:
+        with importing():
+            imported = importlib.import_module(f"{package}.{module}")
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] == package:
+            raise
+        install = "pip install chumoku (in a clone: make install)" if package == PUBLISHED else "make install"
+        raise UserError(f"{missing.name} is not installed, which python -m {package} needs: {install}") from None
     function, schema = getattr(imported, name), getattr(imported, schema_name)
     usage = " ".join(filter(None, ("python -m", package, command, subject)))
     if {"--help", "-h"} & set(rest):

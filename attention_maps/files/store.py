@@ -27,12 +27,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count
+from numbers import Integral
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors.numpy import save as serialised
 
+from attention_maps.base.errors import UserError
 from attention_maps.base.whole_file import flush, write_whole
 from attention_maps.files import recording_checks as checks
 from attention_maps.files.errors import Damaged
@@ -48,7 +50,9 @@ class RecordingError(Exception):
 
 
 def path(run_folder: str | Path, step: int) -> Path:
-    """Return the path of the recording of a step."""
+    """Return the path of the recording of a step. Raises UserError for a step that no reader would find."""
+    if not isinstance(step, Integral) or step < 0:
+        raise UserError(f"step={step}: must be a whole number, at least 0")
     return Path(run_folder) / FOLDER / f"step_{step:08d}.safetensors"
 
 
@@ -56,7 +60,7 @@ def save(recording: Recording, run_folder: str | Path, *, durable: bool = True) 
     """Write the recording of a training step atomically into the run folder and return its path.
 
     durable: as in `write_whole`; waiting for the disk takes up to 10 ms. Raises OSError that names the file, as does
-    `save_generated`.
+    `save_generated`, and UserError for a negative step.
     """
     final = path(run_folder, recording.step)
     _make_folder(final.parent)

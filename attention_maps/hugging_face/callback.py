@@ -13,8 +13,8 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from attention_maps.base.errors import UserError
 from attention_maps.files import store
 from attention_maps.hugging_face.labels import Tokenizers
-from attention_maps.hugging_face.record import Layers
-from attention_maps.hugging_face.texts import Text, record_texts
+from attention_maps.hugging_face.record import Layers, check_layers
+from attention_maps.hugging_face.texts import Text, check_texts, record_texts
 
 logger = logging.get_logger(__name__)
 
@@ -48,10 +48,12 @@ class AttentionCallback(TrainerCallback):
         folder; None: where the Trainer writes its TensorBoard events. keep: largest number of recorded steps, which are
         then spaced evenly; None keeps all. share: fraction of the time that recordings may take; math.inf leaves none
         out."""
-        if not texts or (every is not None and every < 1):
-            raise UserError("AttentionCallback needs texts, and every must be at least 1 or None")
+        check_texts(texts)
+        if every is not None and every < 1:
+            raise UserError(f"every={every}: must be at least 1 or None")
         if not share >= 0:
             raise UserError(f"share={share}: must be at least 0, the fraction of the time that recordings may take")
+        check_layers(layers)
         self.texts, self.tokenizer, self.every, self.layers = list(texts), tokenizer, every, layers
         self.max_tokens, self.keep, self.logdir, self.share = max_tokens, keep, logdir, share
         self.seconds = 0.0

@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +46,9 @@ def record_attention(
 
     model: in eval mode and not compiled; decoders, encoders, encoder-decoders. tokenizer: labels the maps (a pair for
     two vocabularies, of source and target); None labels them by numbers. layers: record these alone, counted from 0;
-    the others stay on the fused kernels. On exit the model's own attention is restored, also after an error. Raises
-    UserError for a model that computes its attention itself, and for one whose attention is not a softmax of scores.
+    the others stay on the fused kernels. On exit the model's own attention is restored, also after an error; texts of a
+    forward pass that fails are not recorded. Raises UserError for a model that computes its attention itself, and for
+    one whose attention is not a softmax of scores.
     """
     recorded = Recorded(core(model), tokenizer, layers)
     with recorded.recording_now():
@@ -65,6 +67,7 @@ class Recorded:
     """The maps recorded in a `with record_attention(…)` block; valid during the block and after it."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: Tokenizers, layers: Layers | None) -> None:
+        check_layers(layers)
         self.model, self.tokenizer, self.layers = model, tokenizer, layers
         self.batches: list[Batch] = []
         self.deviation = 0.0
@@ -76,6 +79,8 @@ class Recorded:
         """Number of stacks whose forward pass is in progress; one may call another."""
         self._encoding = False
         """Whether the forward pass of the encoder is in progress."""
+        self._reading: Batch | None = None
+        """What the forward pass in progress reads, which is discarded if the pass fails."""
         self._names = {module: name for name, module in model.named_modules()}
         causal = any(getattr(module, "is_causal", None) is True for module in self._in_stack)
         self._generates = self.encoder is not None or causal
@@ -117,7 +122,10 @@ class Recorded:
     @contextmanager
     def recording_now(self) -> Iterator[None]:
         """Record what happens in the block."""
-        hooks = [self.model.register_forward_hook(self._model_ends, with_kwargs=True)]
+        hooks = [
+            self.model.register_forward_pre_hook(self._model_starts),
+            self.model.register_forward_hook(self._model_ends, with_kwargs=True, always_call=True),
+        ]
         for stack in self.stacks:
             hooks.append(stack.register_forward_pre_hook(self._stack_starts, with_kwargs=True))
             hooks.append(stack.register_forward_hook(self._stack_ends, always_call=True))
@@ -128,12 +136,31 @@ class Recorded:
             with switched(self.model, self.see):
                 yield
         finally:
+            self._discard_interrupted()
             for hook in hooks:
                 hook.remove()
 
+    def _model_starts(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        self._discard_interrupted()
+        self._reading = None
+
+    def _discard_interrupted(self) -> None:
+        """Forget a pass that Ctrl-C has ended: torch calls hooks after an Exception only."""
+        if self._depth or self._encoding:
+            self._depth, self._encoding = 0, False
+            self._discard()
+
+    def _discard(self) -> None:
+        """Forget what the pass that has failed was reading: some layers, or the loss, are missing."""
+        self.batches = [batch for batch in self.batches if batch is not self._reading]
+        if self._encoded is self._reading and self._encoded is not None and self._encoded.target is None:
+            self._encoded = None
+        self._reading = None
+
     def _encoder_starts(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._reading = None
         given = _arguments(module, args, kwargs)
-        self._encoded = Batch(source=Side())
+        self._encoded = self._reading = Batch(source=Side())
         assert self._encoded.source is not None
         self._encoded.source.read(given.get("input_ids"), _length(given), given.get("attention_mask"))
         self._calls, self._encoding = {}, True
@@ -141,18 +168,23 @@ class Recorded:
 
     def _encoder_ends(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         self._encoding = False
+        if output is None:  # it has failed
+            self._discard()
 
     def _stack_starts(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._depth += 1
         if self._depth > 1:
             return
+        if self._encoded is None or self._encoded.target is not None:  # otherwise this pass began with the encoder
+            self._reading = None
         given = _arguments(module, args, kwargs)
         self._calls = {}
         ids, length, mask = given.get("input_ids"), _length(given), given.get("attention_mask")
         if not self._generates:
-            self.batches.append(Batch(source=Side()))
-            assert self.batches[-1].source is not None
-            self.batches[-1].source.read(ids, length, mask)
+            self._reading = Batch(source=Side())
+            self.batches.append(self._reading)
+            assert self._reading.source is not None
+            self._reading.source.read(ids, length, mask)
             return
         cache = given.get("past_key_values", given.get("cache"))
         seen = 0 if cache is None else int(cache.get_seq_length())
@@ -165,12 +197,15 @@ class Recorded:
         if not seen:
             self._begin()
             self._cached_key = None
-        target = self.batches[-1].target
+        self._reading = self.batches[-1]
+        target = self._reading.target
         assert target is not None
         target.read(ids, length, mask)
 
     def _stack_ends(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         self._depth -= 1
+        if output is None and not self._depth:  # it has failed
+            self._discard()
 
     def _begin(self) -> None:
         """Begin a batch of the decoder. Its source is what the encoder read last, which may be decoded repeatedly."""
@@ -183,19 +218,31 @@ class Recorded:
             self.batches.append(Batch(target=Side()))
 
     def _model_ends(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        """Note the predictions, and refuse a model of which nothing was seen."""
-        if not self.batches or not self._counts:
-            raise refusal(self.model)
-        self._check_layers()
+        """Note the predictions of a pass; discard what it read if it has failed."""
+        if output is None:
+            self._discard()
+            return
+        try:
+            self._check_layers()
+            self._predict(kwargs.get("labels") if self.encoder is not None else None, output)
+        except Exception:
+            self._discard()
+            raise
+
+    def _predict(self, labels: Tensor | None, output: Any) -> None:
+        """Note the predictions of a pass, if they are those of next tokens."""
         head, logits = self.model.get_output_embeddings(), getattr(output, "logits", None)
         target = self.batches[-1].target
         if head is None or target is None or not isinstance(logits, Tensor) or logits.ndim != 3:
             return
         if logits.shape[-1] == head.weight.shape[0]:  # otherwise labels of tokens, not next tokens
-            self.batches[-1].predict(logits, kwargs.get("labels") if self.encoder is not None else None)
+            self.batches[-1].predict(logits, labels)
 
     def _check_layers(self) -> None:
-        """Raise UserError if a chosen layer does not exist: one of a list in no kind, one of a kind in this kind."""
+        """Raise UserError if no layer was seen, or if a chosen layer does not exist: one of a list in no kind, one of a
+        kind in this kind."""
+        if not self.batches or not self._counts:
+            raise refusal(self.model)
         most = max(self._counts.values())
         if wrong_kinds := sorted(set(self._chosen()) - set(KINDS)):
             raise UserError(f"layers={wrong_kinds}: the kinds of layers are {', '.join(KINDS)}")
@@ -291,6 +338,15 @@ class Recorded:
                 "the texts in the cache changed places, as in beam search: generate outside the block, then record one"
                 " forward pass that reads what was generated"
             )
+
+
+def check_layers(layers: Any) -> None:
+    """Raise UserError if `layers` chooses no layer, or is not as `Layers`."""
+    given = list(layers.values()) if isinstance(layers, Mapping) else [layers]
+    lists = all(isinstance(one, Collection) and not isinstance(one, str) for one in given)
+    numbers = [number for one in given for number in one] if lists else []
+    if layers is not None and not (numbers and all(isinstance(number, Integral) for number in numbers)):
+        raise UserError(f"layers={layers!r}: give numbers, layers=[4, 11], or numbers by kind, layers={{'cross': [5]}}")
 
 
 def _stacks(model: PreTrainedModel) -> tuple[nn.Module | None, list[nn.Module]]:

@@ -32,12 +32,19 @@ def record_texts(
     The training mode of each module and the random state are restored. Texts are read one at a time, without padding,
     and cut after `max_tokens`. Raises UserError like `record_attention`, and for texts without tokens.
     """
+    check_texts(texts)
     inner = core(model)
     device = next(inner.parameters()).device
     with undisturbed(inner), record_attention(inner, tokenizer, layers=layers) as recorded:
         for text in texts:
             _read(inner, of_sides(tokenizer), text, max_tokens, device)
     return recorded.recording(step)
+
+
+def check_texts(texts: Sequence[Text]) -> None:
+    """Raise UserError if there are no texts, or if they are one string, whose characters would be texts."""
+    if isinstance(texts, str) or not texts:
+        raise UserError(f"texts={texts!r}: give a list of texts")
 
 
 def _read(model: Any, tokenizers: tuple[Any, Any], text: Text, max_tokens: int, device: torch.device) -> None:

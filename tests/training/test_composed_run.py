@@ -200,6 +200,16 @@ def test_home_folders_are_found_wherever_a_run_is_named(tmp_path: Path, monkeypa
         assert "no such run folder" in composed(f"{key}=~nobody/runs/old").problems[0]
 
 
+def test_a_run_starts_from_one_place(run: Path) -> None:
+    """Guards against training another model than the one that was named first."""
+    save(run)
+    for key in ("resume", "init_from"):
+        assert composed(f"{key}=runs/none", f"{key}={run}").problems == [
+            f"{key}= is given twice: a run has one starting point"
+        ]
+    assert "exclude each other" in composed(f"resume={run}", f"init_from={run}").problems[0]
+
+
 @pytest.mark.slow
 def test_the_search_for_nan_can_be_switched_on_for_a_new_and_a_resumed_run(run: Path) -> None:
     """Guards against `+debug=nan` read as a number by Hydra, and a bad step that only a new run can search."""

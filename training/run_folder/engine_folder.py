@@ -26,6 +26,9 @@ from training.checkpoints.loading import checkpoint_path
 from training.checkpoints.summary import SUMMARY, WEIGHTS, Checksums, read_summary
 
 ENGINE = "engine"
+FILES = ("model.bin", "config.json")
+"""What every model of CTranslate2 has, whatever its vocabularies are called."""
+
 ABANDONED = 3600
 """Age in seconds from which a temporary folder is assumed to be left over from a process that was killed."""
 
@@ -39,7 +42,7 @@ def engine_folder(run: Path, which: str, config: ModelConfig) -> Path:
     """
     with suppress(UserError):  # a damaged checkpoint: below, another one is loaded instead of it, with a warning
         folder = run / ENGINE / name(checkpoint_path(run, which), config)
-        if folder.exists():
+        if is_complete(folder):
             return folder
     with importing():
         from interop.ctranslate.export import write_model
@@ -47,14 +50,20 @@ def engine_folder(run: Path, which: str, config: ModelConfig) -> Path:
 
     loaded = load_run(run, which)
     folder = run / ENGINE / name(loaded.checkpoint, config)
-    if not folder.exists():
+    if not is_complete(folder):
         remove_stale(run, config)
+        shutil.rmtree(folder, ignore_errors=True)  # if it exists, it has lost files
         try:
             store(folder, lambda partial: write_model(loaded.model, loaded.tokenizers, partial))
         except OSError:
-            if not folder.exists():  # otherwise another process was faster
+            if not is_complete(folder):  # otherwise another process was faster
                 raise
     return folder
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether an export exists with its files: someone may have deleted the large one to free space."""
+    return all((folder / needed).is_file() for needed in FILES)
 
 
 def store(folder: Path, write: Callable[[Path], object]) -> None:

@@ -107,7 +107,9 @@ def new_start(config: TrainConfig, init_from: str) -> StartingPoint:
     config = inherited(config, origin)
     if origin.pretrained is None:
         run, which = run_and_checkpoint(expanded(init_from), "best")
-        return StartingPoint(config, read_checkpoint(run, which), load_tokenizers(run))
+        checkpoint = read_checkpoint(run, which)
+        note = f"starts from {checkpoint.path}"
+        return StartingPoint(config, checkpoint, load_tokenizers(run), notes=(note,))
     folder = origin.pretrained.folder
     weights = Checkpoint(folder, 0, load_weights(origin.pretrained, config.model.context))
     note = f"starts from {folder}, {origin.pretrained.architecture.class_name} of transformers"

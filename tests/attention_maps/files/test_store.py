@@ -9,12 +9,14 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
+from attention_maps.base.errors import UserError
 from attention_maps.files import store
 from attention_maps.record.recording import Antecedents, Recording, Score
 from tests.conftest import ROOT, environment
@@ -67,6 +69,14 @@ def test_file_names_have_no_signs_that_tools_split_at(tmp_path: Path) -> None:
     names = [store.path(tmp_path, step).name for step in (0, 999, 12_345_678, 123_456_789)]
     assert names == sorted(names[:3]) + names[3:]
     assert not set("=, ") & set("".join(names))
+
+
+@pytest.mark.parametrize("step", [-1, 1.5])
+def test_a_step_that_no_reader_would_find_is_refused(lesson: Recording, tmp_path: Path, step: Any) -> None:
+    """Guards against a file that is written and never shown."""
+    with pytest.raises(UserError, match=f"step={step}: must be a whole number, at least 0"):
+        store.save(replace(lesson, step=step), tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_steps_are_listed_in_order_and_other_files_are_not(lesson: Recording, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
@@ -110,3 +111,12 @@ def tokenizer(spelling: str) -> PreTrainedTokenizerFast:
 def tokenizer_of(name: str) -> PreTrainedTokenizerFast:
     """Return the tokenizer of a model."""
     return tokenizer({"bert": "wordpiece", "marian": "▁", "t5": "▁", "bart": "▁"}.get(name, "bytes"))
+
+
+def inputs_of(name: str, side: str = "right") -> dict[str, Tensor]:
+    """Return two texts of different length, padded, with a decoder's input for an encoder-decoder."""
+    found = dict(tokenizer_of(name)(TEXTS[:2], return_tensors="pt", padding=True, padding_side=side))
+    found.pop("token_type_ids", None)
+    if MODELS[name][1].is_encoder_decoder:
+        found["decoder_input_ids"] = torch.tensor([[0, 7, 8, 9, 10], [0, 5, 6, 7, 8]])
+    return found

@@ -83,8 +83,12 @@ def test_old_steps_are_thinned_and_later_ones_deleted(tmp_path: Path, monkeypatc
 
 def test_wrong_settings_are_refused(tmp_path: Path) -> None:
     """Guards against a run that records nothing."""
-    with pytest.raises(UserError, match="needs texts"):
+    with pytest.raises(UserError, match="give a list of texts"):
         AttentionCallback([], tokenizer_of("gpt2"))
+    with pytest.raises(UserError, match="texts='Emi likes apples': give a list of texts"):
+        AttentionCallback("Emi likes apples", tokenizer_of("gpt2"))
+    with pytest.raises(UserError, match="give a list of texts"):
+        record_texts(made("gpt2"), tokenizer_of("gpt2"), "Emi likes apples")
     with pytest.raises(UserError, match="share=-1: must be at least 0"):
         AttentionCallback(TEXTS, tokenizer_of("gpt2"), share=-1)
     recorder = AttentionCallback(TEXTS, tokenizer_of("gpt2"))

@@ -31,22 +31,13 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from attention_maps.base.errors import UserError
 from attention_maps.files.store import load
-from attention_maps.hugging_face import record_attention
-from tests.attention_maps.hugging_face.models import MODELS, TEXTS, enlarged, made, tokenizer_of
+from attention_maps.hugging_face import AttentionCallback, record_attention
+from tests.attention_maps.hugging_face.models import MODELS, TEXTS, enlarged, inputs_of, made, tokenizer_of
 
 Maps = dict[tuple[str, int], Tensor]
 
 DECODER = {"vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 GROUPED = DECODER | {"intermediate_size": 64, "num_key_value_heads": 2, "head_dim": 8}
-
-
-def inputs_of(name: str, side: str = "right") -> dict[str, Tensor]:
-    """Return two texts of different length, padded, with a decoder's input for an encoder-decoder."""
-    found = dict(tokenizer_of(name)(TEXTS[:2], return_tensors="pt", padding=True, padding_side=side))
-    found.pop("token_type_ids", None)
-    if MODELS[name][1].is_encoder_decoder:
-        found["decoder_input_ids"] = torch.tensor([[0, 7, 8, 9, 10], [0, 5, 6, 7, 8]])
-    return found
 
 
 def eager_maps(name: str, inputs: dict[str, Tensor]) -> Maps:
@@ -194,6 +185,15 @@ def test_chosen_layers_alone_are_recorded(tmp_path: Any) -> None:
     assert np.array_equal(recording.samples[1].weights["cross", 1], full.samples[1].weights["cross", 2])
     assert recording.samples[0].rollout == {}
     assert full.samples[0].rollout.keys() == {"encoder", "decoder"}
+
+
+@pytest.mark.parametrize("layers", [3, [], {}, {"cross": []}, "01", {"cross": 5}, [1.5]])
+def test_layers_that_choose_nothing_are_refused(layers: Any) -> None:
+    """Guards against a recording without maps, and a TypeError for one number."""
+    with pytest.raises(UserError, match="give numbers"), record_attention(made("gpt2"), layers=layers):
+        pass
+    with pytest.raises(UserError, match="give numbers"):
+        AttentionCallback(TEXTS, tokenizer_of("gpt2"), layers=layers)
 
 
 @pytest.mark.parametrize("layers", [[3], {"encoder": [2]}, {"decoder": [0], "cross": [7]}])

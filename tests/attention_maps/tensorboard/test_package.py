@@ -146,6 +146,10 @@ def test_an_installed_wheel_is_harmless_and_works(wheel: zipfile.Path, tmp_path:
         text=True,
     )
     assert "decoder self-attention" in alone.stdout, alone.stderr
+    without = [sys.executable, "-S", "-m", "attention_maps", "show", "run"]  # -S: without the packages of this venv
+    bare = subprocess.run(without, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    needs = "is not installed, which python -m attention_maps needs: pip install chumoku (in a clone: make install)"
+    assert (bare.returncode, bare.stderr) == (2, f"error: numpy {needs}\n")
     worker = "from attention_maps.tensorboard.worker_process import WorkerProcess as W; W('asked').ask({})"
     asked = subprocess.run([sys.executable, "-c", worker], cwd=tmp_path, env=environ, capture_output=True, text=True)
     assert "questions need the whole project" in asked.stderr

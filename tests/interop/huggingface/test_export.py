@@ -22,6 +22,7 @@ from generation.translation import best_translations
 from interop.huggingface import check
 from interop.huggingface.export import write_huggingface
 from interop.huggingface.onnx import write_onnx
+from interop.model_card import data
 from interop.settings import ExportSettings
 from interop.trained import Trained
 from model.config import ModelConfig
@@ -134,6 +135,15 @@ def test_the_model_card_tells_what_the_run_knows(gpt: Trained, tmp_path: Path) -
     assert "| bits_per_byte | 1.5 | 1.4 to 1.625 |" in body
     settings = yaml.safe_load(body.partition("```yaml\n")[2].partition("```")[0])
     assert settings["model"] == asdict(SIZE)
+
+
+def test_the_model_card_names_a_dataset_of_the_hub_but_no_folder_of_this_machine() -> None:
+    """Guards against data that cannot be found again, and a private path in a published file."""
+    hub = DataConfig(source="hub", path="someone/books", subset="en", revision="v1", train_split="train[:5%]")
+    linked = "[someone/books](https://huggingface.co/datasets/someone/books)"
+    assert data(asdict(hub), "gpt") == f"{linked}, subset `en`, revision `v1`, split `train[:5%]`."
+    local = data(asdict(replace(hub, path="/home/somebody/secret/books")), "gpt")
+    assert local == "Text from `books`."
 
 
 def test_a_folder_that_computes_something_else_is_refused(gpt: Trained, tmp_path: Path) -> None:

@@ -79,6 +79,17 @@ def test_other_weights_are_exported_and_those_that_are_gone_deleted(run: Path) -
     assert set((run / "engine").iterdir()) == {second, writing}
 
 
+@pytest.mark.parametrize("lost", ["model.bin", "config.json"])
+def test_an_export_that_has_lost_a_file_is_written_again(run: Path, lost: str) -> None:
+    """Guards against an error that only the user can end, although the weights are there."""
+    config = load_config(run).model
+    folder = engine_folder(run, "best", config)
+    content = (folder / lost).read_bytes()
+    (folder / lost).unlink()
+    assert engine_folder(run, "best", config) == folder
+    assert (folder / lost).read_bytes() == content
+
+
 def test_an_older_checkpoint_without_checksums_is_exported(run: Path) -> None:
     """Guards runs of earlier versions."""
     checkpoint = checkpoint_path(run, "best")
