@@ -153,7 +153,7 @@ def test_init_from_starts_a_new_run_from_the_weights(program: Run, book: Path, t
         "optim.lr=1e-9",
     )
     assert done.returncode == 0, done.stderr
-    assert "starts from runs/first/checkpoints/step-00000060" in done.stdout
+    assert "starts from the weights of runs/first, step-00000060" in done.stdout
     first, second = curve(tmp_path / "runs" / "first")[-1], curve(tmp_path / "runs" / "second")[-1]
     assert second["step"] == 1
     assert second["val/loss"] == pytest.approx(first["val/loss"], abs=1e-3)

@@ -108,7 +108,7 @@ def new_start(config: TrainConfig, init_from: str) -> StartingPoint:
     if origin.pretrained is None:
         run, which = run_and_checkpoint(expanded(init_from), "best")
         checkpoint = read_checkpoint(run, which)
-        note = f"starts from {checkpoint.path}"
+        note = f"starts from the weights of {run}, {checkpoint.path.name}"
         return StartingPoint(config, checkpoint, load_tokenizers(run), notes=(note,))
     folder = origin.pretrained.folder
     weights = Checkpoint(folder, 0, load_weights(origin.pretrained, config.model.context))
