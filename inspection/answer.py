@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from typing import Any
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from attention_maps.files import store
 from attention_maps.record.example import Example
-from attention_maps.record.undisturbed import undisturbed
-from inspection.changes import changed_outputs, inputs_of
-from inspection.models import KeptModel, Models
+from attention_maps.record.recording import Recording
+from inspection.changes import changed_outputs, labels_of
+from inspection.models import KeptModel, Labels, Models
+from inspection.predictions import logits_of, losses_of, next_tokens
 from inspection.question import Question
 from inspection.texts import check_task, continued, example_of, limit_of, notes_on, translation_of
 from interpretability.recorder import record
 from model.recording import replace_head_outputs
 from training.hardware.threads import threads_for
 from training.run_folder.loaded_run import LoadedRun
-
-TOP = 5
-"""Number of next tokens listed for each of the two models."""
 
 
 def answer(question: Question, models: Models) -> dict[str, Any]:
@@ -51,6 +45,7 @@ def _answer(question: Question, kept: KeptModel, text: str) -> dict[str, Any]:
     if question.source is not None and question.target is None:
         written = run.tokenizers[-1].decode(example.target_ids)
     logits = logits_of(run, example)
+    whole = recording_of(run, example, labels_of(kept))
     found = {
         "task": run.config.task,
         "checkpoint": run.checkpoint.name,
@@ -62,20 +57,20 @@ def _answer(question: Question, kept: KeptModel, text: str) -> dict[str, Any]:
         "notes": notes_on(run, text),
     }
     if not outputs:
-        store.write(recording_of(run, example), question.to)
-        own = {"next": next_tokens(run, example, logits, None), "losses": losses_of(logits, example)}
+        store.write(whole, question.to)
+        own = {"next": next_tokens(run, example, logits, None), "losses": losses_of(logits, example.next_ids)}
         return found | own | {"written": written, "whole": None}
     if question.whole_to is not None:
-        store.write(recording_of(run, example), question.whole_to)
+        store.write(whole, question.whole_to)
     with replace_head_outputs(run.model, outputs):
         changed = logits_of(run, example)
         rewritten = None if written is None else written_without(question, run, start, text)
-        store.write(recording_of(run, example, name_of(question)), question.to)
+        store.write(recording_of(run, example, whole.labels, name_of(question)), question.to)
     return found | {
         "next": next_tokens(run, example, changed, logits),
-        "losses": losses_of(changed, example),
+        "losses": losses_of(changed, example.next_ids),
         "written": rewritten,
-        "whole": {"losses": losses_of(logits, example), "written": written},
+        "whole": {"losses": losses_of(logits, example.next_ids), "written": written},
     }
 
 
@@ -87,60 +82,21 @@ def written_without(question: Question, run: LoadedRun, start: Example, text: st
     return None if question.patch else translation_of(run, text, question.reverse).text
 
 
-def logits_of(run: LoadedRun, example: Example) -> Tensor:
-    """Return the logits of an example, [T, V] float32."""
-    with undisturbed(run.model):
-        return run.model(*inputs_of(example))[0].float()
-
-
-def losses_of(logits: Tensor, example: Example) -> list[float | None]:
-    """Return the loss of each known next token in nats; logits [T, V]."""
-    expected = torch.tensor(list(example.next_ids), dtype=torch.long)
-    return [_rounded(loss) for loss in F.cross_entropy(logits[: len(expected)], expected, reduction="none").tolist()]
-
-
-def next_tokens(run: LoadedRun, example: Example, logits: Tensor, whole: Tensor | None) -> list[list[list[Any]]]:
-    """Return, for each token read, the likely next tokens of either model and the actual one as [id, piece,
-    probability, probability by the whole model], the most likely first; logits [T, V]."""
-    chances, others = logits.softmax(dim=-1), None if whole is None else whole.softmax(dim=-1)
-    found = []
-    for row in range(len(chances)):
-        ids = {*chances[row].topk(min(TOP, chances.shape[-1])).indices.tolist(), *example.next_ids[row : row + 1]}
-        if others is not None:
-            ids |= set(others[row].topk(min(TOP, chances.shape[-1])).indices.tolist())
-        ordered = sorted(ids, key=lambda token: (-float(chances[row, token]), token))
-        pieces = run.tokenizers[-1].pieces(ordered)
-        found.append(
-            [
-                [*one, _chance(chances, row, one[0]), _chance(others, row, one[0])]
-                for one in zip(ordered, pieces, strict=True)
-            ]
-        )
-    return found
-
-
-def _chance(chances: Tensor | None, row: int, token: int) -> float | None:
-    return None if chances is None else _rounded(float(chances[row, token]))
-
-
-def _rounded(number: float) -> float | None:
-    """Round a number; one that is not finite becomes None, because browsers reject NaN in JSON."""
-    return round(number, 6) if math.isfinite(number) else None
-
-
-def recording_of(run: LoadedRun, example: Example, name: str = "") -> Any:
-    """Return a recording of one example by the model as it is, in which heads may be removed."""
-    named = Example(**vars(example) | {"name": name})
-    labels = run.tokenizers[-1]
-    return record(run.model, [named], labels.special_ids, run.step, pieces=labels.pieces, max_tokens=limit_of(run))
+def recording_of(run: LoadedRun, example: Example, labels: Labels | None, name: str = "") -> Recording:
+    """Return a recording of one example by the model as it is, in which heads may be removed. labels: those of the
+    heads; None: those of this example alone."""
+    named, pieces = replace(example, name=name), run.tokenizers[-1]
+    found = record(run.model, [named], pieces.special_ids, run.step, pieces=pieces.pieces, max_tokens=limit_of(run))
+    return found if labels is None else replace(found, labels=labels)
 
 
 def name_of(question: Question) -> str:
-    """Return a name for a text read without some heads: `without layer 0 · head 1`."""
+    """Return a name for a text read without some heads: `without layer 0 · head 1 (zero ablation)`."""
     heads = [(*one, "without") for one in question.removed]
     heads += [(*one, "patched") for one in (question.patch.heads if question.patch else ())]
     if len(heads) > 1:
         return f"{len(heads)} heads or layers changed"
     ((kind, layer, head, what),) = heads
     kinds = {"cross": "cross-attention · ", "encoder": "encoder · ", "decoder": ""}
-    return f"{what} layer {layer} · {kinds[kind]}{'all heads' if head is None else f'head {head}'}"
+    method = f" ({question.how} ablation)" if what == "without" else ""
+    return f"{what} layer {layer} · {kinds[kind]}{'all heads' if head is None else f'head {head}'}{method}"

@@ -1,6 +1,9 @@
-"""The outputs that replace those of removed and patched heads."""
+"""The outputs that replace those of removed and patched heads, and what is read of the recordings of a run."""
 
 from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -9,7 +12,7 @@ from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.undisturbed import undisturbed
 from configs.errors import UserError
-from inspection.models import KeptModel
+from inspection.models import KeptModel, Labels
 from inspection.question import Named, Patch, Question
 from inspection.texts import example_of
 from model.recording import Head, chosen_heads, record_head_outputs
@@ -25,9 +28,8 @@ def changed_outputs(question: Question, kept: KeptModel, example: Example) -> di
     removed = heads_of(kept.run, question.removed)
     outputs: dict[Head, Tensor | float] = {}
     if removed and question.how == "mean":
-        if not kept.means:
-            kept.means = mean_outputs(kept.run, example)
-        outputs = {head: kept.means[head] for head in removed}
+        means = means_of(kept, example)
+        outputs = {head: means[head] for head in removed}
     else:
         outputs = dict.fromkeys(removed, 0.0)
     if question.patch is not None:
@@ -59,6 +61,13 @@ def patched_outputs(patch: Patch, run: LoadedRun, example: Example, reverse: boo
     return {head: outputs[head] for head in heads}
 
 
+def means_of(kept: KeptModel, example: Example) -> dict[Head, Tensor]:
+    """Return the mean output of each head as `mean_outputs` does, computed once for a model."""
+    if not kept.means:
+        kept.means = mean_outputs(kept.run, example)
+    return kept.means
+
+
 def mean_outputs(run: LoadedRun, example: Example) -> dict[Head, Tensor]:
     """Return the mean output [D] of each head over all positions of the examples in the newest recording of the run
     (its probes and validation examples, at most `EXAMPLES`); without a readable recording, over those of `example`."""
@@ -72,21 +81,39 @@ def mean_outputs(run: LoadedRun, example: Example) -> dict[Head, Tensor]:
 
 
 def recorded_examples(run: LoadedRun) -> list[Example]:
-    """Return the tokens of the newest recording of the run that the model can read; it may be missing or damaged."""
+    """Return the examples of the newest recording of the run that the model can read, at most `EXAMPLES`."""
     steps = store.steps(run.folder)
+    return examples_in(steps[max(steps)], run)[:EXAMPLES] if steps else []
+
+
+def examples_in(file: Path, run: LoadedRun) -> list[Example]:
+    """Return the examples of a recording that the model can read; the file may be missing or damaged."""
     try:
-        recording = store.outline(steps[max(steps)])[0] if steps else None
+        samples = store.outline(file)[0].samples
     except (store.RecordingError, OSError):
         return []
     sizes, context = [one.vocab_size for one in run.tokenizers], run.model.config.context
     found = []
-    for sample in recording.samples[:EXAMPLES] if recording else ():
-        source = None if sample.source is None else sample.source.ids
-        sides = [(sample.reads.ids, sizes[-1]), ((0,) if source is None else source, sizes[0])]
+    for sample in samples:
+        source, reads, predicts = sample.source and sample.source.ids, sample.reads, sample.predicts
+        sides = [(reads.ids, sizes[-1]), ((0,) if source is None else source, sizes[0])]
         fits = all(0 < len(ids) <= context and all(0 <= one < size for one in ids) for ids, size in sides)
-        if fits and (source is None) == (run.config.task == "gpt"):
-            found.append(Example(sample.reads.ids, sample.reads.pieces, (), (), source))
+        known = len(reads.ids) - 1 <= len(predicts.ids) <= len(reads.ids)
+        known = known and all(0 <= one < sizes[-1] for one in predicts.ids)
+        if fits and known and (source is None) == (run.config.task == "gpt"):
+            found.append(Example(reads.ids, reads.pieces, predicts.ids, predicts.pieces, source))
     return found
+
+
+def labels_of(kept: KeptModel) -> Labels | None:
+    """Return the labels of the heads in the recorded step nearest to that of the weights, which are measured on many
+    examples; None if no such recording can be read."""
+    steps = store.steps(kept.run.folder)
+    if kept.labels is None and steps:
+        nearest = min(steps, key=lambda step: abs(step - kept.run.step))
+        with suppress(store.RecordingError, OSError):
+            kept.labels = store.outline(steps[nearest])[0].labels
+    return kept.labels
 
 
 def head_outputs(run: LoadedRun, example: Example) -> dict[Head, Tensor]:

@@ -17,6 +17,10 @@ KEPT = 2
 """Number of models in memory: one, and one to compare it with."""
 
 
+Labels = dict[str, list[list[str]]]
+"""Labels of heads, `labels[kind][layer][head]`, as in a recording."""
+
+
 @dataclass
 class KeptModel:
     """A loaded run, and what was computed with its model."""
@@ -24,6 +28,8 @@ class KeptModel:
     run: LoadedRun
     means: dict[Head, Tensor] = field(default_factory=dict)
     """Mean output of each head, [D]; empty until the first question that needs it."""
+    labels: Labels | None = None
+    """Labels of the heads at the recorded step nearest to that of the weights; None until they are read."""
 
 
 class Models:

@@ -26,6 +26,7 @@ KINDS = ("encoder", "decoder", "cross")
 TEXTS = {"text", "source", "target", "reverse", "continue"}
 KEYS = {"run", "checkpoint", "removed", "how", "patch", "to", "whole_to"} | TEXTS
 CIRCUIT_KEYS = {"run", "checkpoint", "circuit", "distance", "token"}
+EFFECTS_KEYS = {"run", "checkpoint", "effects", "how"}
 CHECKPOINT = re.compile(r"best|last|step-[0-9]{1,15}(-[0-9]{1,6})?|weights-[0-9]{1,15}")
 
 Named = tuple[str, int, int | None]
@@ -82,7 +83,19 @@ class CircuitQuestion:
     """Only the pairs with this token; None: the strongest pairs of all."""
 
 
-def read_question(line: str) -> Question | CircuitQuestion:
+@dataclass(frozen=True)
+class EffectsQuestion:
+    """What each head alone does to the predictions in a recorded text."""
+
+    run: Path
+    checkpoint: str
+    recording: Path
+    """The recording whose first example is the text."""
+    how: str
+    """`zero` or `mean`: what replaces the output of the head."""
+
+
+def read_question(line: str) -> Question | CircuitQuestion | EffectsQuestion:
     """Read a question from a line of JSON. Raises UserError with one sentence if it is invalid."""
     try:
         given = json.loads(line)
@@ -90,9 +103,21 @@ def read_question(line: str) -> Question | CircuitQuestion:
         raise UserError("the question is not JSON") from error
     if not isinstance(given, dict):
         raise UserError("the question is not a JSON object")
-    if unknown := sorted(given.keys() - (CIRCUIT_KEYS if "circuit" in given else KEYS)):
+    for name, keys, read in (("circuit", CIRCUIT_KEYS, _circuit), ("effects", EFFECTS_KEYS, _effects)):
+        if name in given:
+            _refuse_others(given, keys)
+            return read(given)
+    _refuse_others(given, KEYS)
+    return _question(given)
+
+
+def _refuse_others(given: dict[str, Any], keys: set[str]) -> None:
+    if unknown := sorted(given.keys() - keys):
         raise UserError(f"'{unknown[0][:40]}' is not part of a question")
-    return _circuit(given) if "circuit" in given else _question(given)
+
+
+def _effects(given: dict[str, Any]) -> EffectsQuestion:
+    return EffectsQuestion(_path(given, "run"), _checkpoint(given), _path(given, "effects"), _how(given))
 
 
 def _circuit(given: dict[str, Any]) -> CircuitQuestion:
@@ -125,8 +150,6 @@ def _question(given: dict[str, Any]) -> Question:
     patch = _patch(given.get("patch"))
     if patch is not None and written:
         raise UserError("a text cannot be continued while heads are patched: their outputs exist for its tokens only")
-    if given.get("how", "zero") not in ("zero", "mean"):
-        raise UserError("'how' must be zero or mean")
     return Question(
         run=_path(given, "run"),
         checkpoint=_checkpoint(given),
@@ -136,7 +159,7 @@ def _question(given: dict[str, Any]) -> Question:
         reverse=reverse,
         written=written,
         removed=_heads(given.get("removed", []), "removed"),
-        how=given.get("how", "zero"),
+        how=_how(given),
         patch=patch,
         to=_path(given, "to"),
         whole_to=_path(given, "whole_to") if given.get("whole_to") is not None else None,
@@ -159,6 +182,13 @@ def _checkpoint(given: dict[str, Any]) -> str:
     if not isinstance(checkpoint, str) or not CHECKPOINT.fullmatch(checkpoint):
         raise UserError("'checkpoint' must be best, last or the name of a step such as step-00000500")
     return checkpoint
+
+
+def _how(given: dict[str, Any]) -> str:
+    how = given.get("how", "zero")
+    if how not in ("zero", "mean"):
+        raise UserError("'how' must be zero or mean")
+    return str(how)
 
 
 def _patch(given: object) -> Patch | None:

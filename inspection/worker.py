@@ -82,8 +82,9 @@ def replier() -> Callable[[str], dict[str, Any]]:
     from configs.program import messages_of
     from inspection.answer import answer
     from inspection.circuits import circuits_of
+    from inspection.effects import effects_of
     from inspection.models import Models
-    from inspection.question import CircuitQuestion, read_question
+    from inspection.question import CircuitQuestion, EffectsQuestion, read_question
     from training.hardware.out_of_memory import is_out_of_memory
 
     models = Models()
@@ -93,6 +94,8 @@ def replier() -> Callable[[str], dict[str, Any]]:
             question = read_question(line)
             if isinstance(question, CircuitQuestion):
                 return {"ok": circuits_of(question, models)}
+            if isinstance(question, EffectsQuestion):
+                return {"ok": effects_of(question, models)}
             return {"ok": answer(question, models)}
         except (UserError, OSError) as error:
             return {"error": one_sentence("; ".join(messages_of(error)))}

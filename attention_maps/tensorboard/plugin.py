@@ -67,6 +67,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
             "/checkpoints": _application(self._checkpoints),
             "/answer": _application(self._answer),
             "/ask": _application(self._ask, ("POST",)),
+            "/effects": _application(self._effects, ("POST",)),
             "/circuits": _application(self._circuits, ("POST",)),
         }
 
@@ -120,6 +121,11 @@ class AttentionPlugin(base_plugin.TBPlugin):
         """Answer a question about a run, {run, text, …}: see `inspection/question.py`."""
         run, question = self._question(request)
         return _json(request, self.questions.ask(run, self._runs.run(run).folder, question))
+
+    def _effects(self, request: Request) -> Response:
+        """Answer what each head alone does to the predictions of an answered text, {run, recording, how}."""
+        run, question = self._question(request)
+        return _json(request, self.questions.effects(run, self._runs.run(run).folder, question))
 
     def _circuits(self, request: Request) -> Response:
         """Answer what the weights of a head say about tokens, {run, circuit: [kind, layer, head], …}."""

@@ -24,6 +24,8 @@ KEYS = ("checkpoint", "text", "source", "target", "reverse", "continue", "remove
 """Parts of a question that a browser may set."""
 CIRCUIT_KEYS = ("checkpoint", "circuit", "distance", "token")
 """Parts of a question about the weights of a head that a browser may set."""
+EFFECTS_KEYS = ("recording", "how")
+"""Parts of a question about each head alone in the text of an earlier answer that a browser may set."""
 STEP = re.compile(r"step-([0-9]{1,15})(?:-[0-9]{1,6})?")
 WEIGHTS = re.compile(r"weights-([0-9]{1,15})")
 
@@ -31,7 +33,6 @@ WEIGHTS = re.compile(r"weights-([0-9]{1,15})")
 class Asked(NamedTuple):
     """One recording made for a question."""
 
-    run: str
     path: str
     answer: dict[str, Any]
 
@@ -41,8 +42,9 @@ class Questions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked: OrderedDict[int, Asked] = OrderedDict()
-        self._last = 0
+        self._asked: OrderedDict[tuple[str, int], Asked] = OrderedDict()  # by run and number, the oldest first
+        self._last: dict[str, int] = {}  # the last number given in each run
+        self._files = 0
         self._started: tuple[WorkerProcess, TemporaryFolder] | None = None
 
     def _start(self) -> tuple[WorkerProcess, TemporaryFolder]:
@@ -75,9 +77,8 @@ class Questions:
             raise Refusal(f"'{unknown[0][:40]}' is not part of a question")
         worker, kept = self._start()
         with self._lock:
-            whole, number = self._last + 1, self._last + 2
-            self._last += 2
-        to, whole_to = (str(kept.path / f"{self._id(each)}.safetensors") for each in (number, whole))
+            self._files += 2
+            to, whole_to = (str(kept.path / f"{self._files - one:05d}.safetensors") for one in (0, 1))
         given = {key: question[key] for key in KEYS if key in question}
         paths = {"run": str(Path(folder).absolute().parent), "to": to, "whole_to": whole_to}
         kept.create_again()
@@ -88,12 +89,15 @@ class Questions:
                 with contextlib.suppress(OSError):
                     Path(path).unlink()
             raise
+        with self._lock:  # a refused question takes no number
+            whole, number = self._last.get(run, 0) + 1, self._last.get(run, 0) + 2
+            self._last[run] = number
         changed = answer.get("whole") is not None
         named = {"run": run, "recording": self._id(number), "whole_recording": self._id(whole) if changed else None}
         asked = {key: given[key] for key in ("removed", "how", "patch") if key in given}
-        self._keep(number, Asked(run, to, named | {"asked": asked} | answer))
         if changed:
-            self._keep(whole, Asked(run, whole_to, of_the_whole_model(answer) | {"recording": self._id(whole)}))
+            self._keep((run, whole), Asked(whole_to, of_the_whole_model(answer) | {"recording": self._id(whole)}))
+        self._keep((run, number), Asked(to, named | {"asked": asked} | answer))
         return named | {"asked": asked} | answer
 
     def circuits(self, folder: str, question: dict[str, Any]) -> dict[str, Any]:
@@ -104,10 +108,21 @@ class Questions:
             raise Refusal("'circuit' must be a head, [kind, layer, head]")
         return self.worker.ask(question | {"run": str(Path(folder).absolute().parent)})
 
+    def effects(self, run: str, folder: str, question: dict[str, Any]) -> dict[str, Any]:
+        """Answer what each head alone does in the text of an earlier answer of a run. Raises Refusal."""
+        if unknown := sorted(set(question) - {*EFFECTS_KEYS, "run"}):
+            raise Refusal(f"'{unknown[0][:40]}' is not part of a question about each head")
+        recording = question.get("recording")
+        if not isinstance(recording, str):
+            raise Refusal("'recording' must be that of an answer, such as asked_00002")
+        found = self._find(run, recording)
+        of = {"run": str(Path(folder).absolute().parent), "checkpoint": found.answer["checkpoint"]}
+        return self.worker.ask(of | {"effects": found.path, "how": question.get("how", "zero")})
+
     def listed(self, run: str) -> list[int]:
         """Return the numbers of the recordings of a run, ascending."""
         with self._lock:
-            return sorted(number for number, asked in self._asked.items() if asked.run == run)
+            return sorted(number for of, number in self._asked if of == run)
 
     def path(self, run: str, recording: str) -> str:
         """Return the path of a recording such as `asked_00001`. Raises NotThere."""
@@ -120,17 +135,17 @@ class Questions:
     def _find(self, run: str, recording: str) -> Asked:
         match = ASKED.fullmatch(recording)
         with self._lock:
-            asked = self._asked.get(int(match[1])) if match else None
-        if asked is None or asked.run != run:
+            asked = self._asked.get((run, int(match[1]))) if match else None
+        if asked is None:
             raise NotThere(f"the answer '{recording[:40]}' is not kept (any more): ask again")
         return asked
 
-    def _keep(self, number: int, asked: Asked) -> None:
+    def _keep(self, place: tuple[str, int], asked: Asked) -> None:
         with self._lock:
-            self._asked[number] = asked
+            self._asked[place] = asked
             sizes = {one: _size(kept.path) for one, kept in self._asked.items()}
             while len(sizes) > 2 and (len(sizes) > KEPT or sum(sizes.values()) > LARGEST):
-                oldest = min(sizes)
+                oldest = next(iter(self._asked))
                 del sizes[oldest]
                 with contextlib.suppress(OSError):
                     Path(self._asked.pop(oldest).path).unlink()

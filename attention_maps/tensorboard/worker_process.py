@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import re
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -154,20 +154,25 @@ def _exchanged(process: subprocess.Popen[bytes], line: bytes, deadline: float) -
     writing, reading = process.stdin.fileno(), process.stdout.fileno()
     os.set_blocking(writing, False)  # a stopped process does not read
     received = bytearray()
-    while not received.endswith(b"\n"):
-        left = deadline - time.monotonic()
-        ready = select.select([reading], [writing] if line else [], [], max(left, 0))
-        if left <= 0 or not any(ready):
-            raise TimeoutError
-        if ready[1]:
-            line = line[os.write(writing, line[:4096]) :]
-        if ready[0]:
-            block = os.read(reading, 1 << 16)
-            if not block:
-                raise EOFError
-            received += block
-            if len(received) > LONGEST_ANSWER:
-                raise ValueError
+    with selectors.DefaultSelector() as pipes:  # unlike select, it waits for files of any number
+        pipes.register(reading, selectors.EVENT_READ)
+        pipes.register(writing, selectors.EVENT_WRITE)
+        while not received.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            ready = {key.fd for key, _ in pipes.select(max(left, 0))}
+            if left <= 0 or not ready:
+                raise TimeoutError
+            if writing in ready:
+                line = line[os.write(writing, line[:4096]) :]
+                if not line:
+                    pipes.unregister(writing)
+            if reading in ready:
+                block = os.read(reading, 1 << 16)
+                if not block:
+                    raise EOFError
+                received += block
+                if len(received) > LONGEST_ANSWER:
+                    raise ValueError
     return bytes(received)
 
 

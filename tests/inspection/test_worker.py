@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,15 @@ import torch
 from attention_maps.files import store
 from generation.config import TranslationConfig
 from generation.translation import best_translations
+from inspection.effects import effects_of
+from inspection.models import Models
+from inspection.question import EffectsQuestion
 from inspection.texts import example_of
-from model.recording import silence_head
+from model.recording import head_places, silence_head
 from tests.conftest import ROOT, environment
+from training.checkpoints.files import load_weights, write_weights_alone
+from training.checkpoints.snapshot import Snapshot
+from training.checkpoints.summary import WEIGHTS
 from training.run_folder.loaded_run import load_run
 
 TEXT = "Emi likes the apple."
@@ -144,6 +151,66 @@ def test_a_translator_of_both_directions_translates_back(asking: Asking, transla
 
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_the_effect_of_each_head_is_that_of_removing_it(asking: Asking, trained: Path, task: str) -> None:
+    """Guards a table of all heads against effects of another head, word or replacement."""
+    folder = trained / "runs" / task
+    text = {"text": STORY} if task == "gpt" else {"source": "エミは走る。", "target": "Emi runs."}
+    answer = asking.ask(folder, **text)
+    shutil.copy(asking.folder / "to.safetensors", asking.folder / "asked.safetensors")
+    asked = {"run": str(folder), "effects": str(asking.folder / "asked.safetensors")}
+    found = {how: asking.line(json.dumps(asked | {"how": how}))["ok"] for how in ("zero", "mean")}
+    run = load_run(folder)
+    assert [tuple(head) for head in found["zero"]["heads"]] == head_places(run.model)
+    assert found["zero"]["left"] == 0
+    known = len(answer["losses"])
+    for how, effects in found.items():
+        assert effects["whole"][:known] == pytest.approx(answer["losses"], abs=1e-4)
+        assert effects["predicts"][:known] == answer["predicts"]
+        assert len(effects["predicts"]) == len(answer["tokens"])
+        for place in (0, -1):
+            removed = asking.ask(folder, **text, removed=[effects["heads"][place]], how=how)
+            assert effects["losses"][place][:known] == pytest.approx(removed["losses"], abs=1e-4)
+            assert effects["losses"][place] != pytest.approx(effects["whole"], abs=1e-4)
+    if known < len(answer["tokens"]):  # the most likely next token, where the text ends
+        assert found["zero"]["predicts"][-1] == answer["next"][-1][0][1]
+        assert found["zero"]["whole"][-1] == pytest.approx(-np.log(answer["next"][-1][0][2]), abs=1e-3)
+    assert found["zero"]["losses"] != found["mean"]["losses"]
+
+
+def test_effects_end_in_time_and_need_their_text(asking: Asking, gpt: Path, translator: Path, tmp_path: Path) -> None:
+    """Guards against a model of many heads that keeps everybody waiting, and the text of another model."""
+    asking.ask(gpt, text=TEXT)
+    recording = asking.folder / "to.safetensors"
+    late = effects_of(EffectsQuestion(gpt, "best", recording, "zero"), Models(), seconds=-1)
+    assert (late["heads"], late["losses"], late["left"]) == ([], [], len(head_places(load_run(gpt).model)))
+    for run, file in ((gpt, tmp_path / "x"), (translator, recording)):
+        line = json.dumps({"run": str(run), "effects": str(file)})
+        assert "ask again" in asking.line(line)["error"]
+    assert "'how' must be" in asking.line(json.dumps({"run": str(gpt), "effects": "x", "how": "other"}))["error"]
+    assert "'text' is not" in asking.line(json.dumps({"run": str(gpt), "effects": "x", "text": "x"}))["error"]
+
+
+def test_heads_keep_the_labels_of_the_nearest_recorded_step(asking: Asking, gpt: Path, tmp_path: Path) -> None:
+    """Guards against labels that are measured on a single sentence: a removed head would change its name."""
+    run = tmp_path / "gpt"
+    shutil.copytree(gpt, run, symlinks=True)
+    recorded = store.steps(run)
+    labels = {step: {"decoder": [[f"at {step}", "x"]]} for step in recorded}
+    for step, file in recorded.items():
+        store.write(replace(store.load(file), labels=labels[step]), file)
+    answer = asking.ask(run, text=STORY, removed=[["decoder", 0, 1]])
+    nearest = min(recorded, key=lambda step: abs(step - answer["step"]))
+    for name in ("to", "whole"):
+        assert store.load(asking.folder / f"{name}.safetensors").labels == labels[nearest]
+    (sample,) = store.load(asking.folder / "to.safetensors").samples
+    assert sample.name == "without layer 0 · head 1 (zero ablation)"
+    shutil.rmtree(run / "attention")
+    asking.ask(shutil.copytree(run, tmp_path / "bare", symlinks=True), text=STORY, removed=[["decoder", 0, 1]])
+    both = [store.load(asking.folder / f"{name}.safetensors").labels for name in ("to", "whole")]
+    assert both[0] == both[1] != labels[nearest], "without recordings, those of the whole model"
+
+
+@pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_a_removed_head_equals_a_silenced_one(asking: Asking, trained: Path, task: str) -> None:
     """Guards against predictions, a recording or an attribution that still contain the head."""
     folder = trained / "runs" / task
@@ -240,11 +307,30 @@ def test_a_deleted_checkpoint_and_other_weights_are_noticed(asking: Asking, gpt:
     """Guards against answers by weights that are no longer those of the run."""
     run = tmp_path / "run"
     shutil.copytree(gpt, run, symlinks=True)
-    assert asking.ask(run, text=TEXT)["step"] == 6
-    checkpoint = (run / "checkpoints" / "last").resolve()
-    checkpoint.rename(checkpoint.with_name("step-00000009"))
+    before = asking.ask(run, text=TEXT)
+    assert before["step"] == 6
+    last = (run / "checkpoints" / "last").resolve()
+    write_weights_alone(last, 6, Snapshot({name: tensor * 0 for name, tensor in load_weights(last).items()}, {}))
+    assert asking.ask(run, text=TEXT)["losses"] != before["losses"], "the weights in memory are those of another file"
     shutil.rmtree(run / "checkpoints")
     assert "contains no checkpoint" in asking.refused(run, text=TEXT)
+
+
+@pytest.mark.parametrize("file", ["config.yaml", "tokenizer.model", f"checkpoints/last/{WEIGHTS}"])
+@pytest.mark.parametrize("content", [None, b"", b"\xff{broken: ["])
+def test_a_damaged_run_is_named_in_a_sentence(
+    asking: Asking, gpt: Path, tmp_path: Path, file: str, content: bytes | None
+) -> None:
+    """Guards against a process that ends, a traceback, and a riddle about a run with a missing or damaged file."""
+    run = tmp_path / "broken"
+    shutil.copytree(gpt, run, symlinks=True)
+    (run / file).unlink()
+    if content is not None:
+        (run / file).write_bytes(content)
+    sentence = asking.refused(run, text=TEXT)
+    assert "the question failed" not in sentence
+    assert "broken" in sentence, "the file is named"
+    assert asking.ask(gpt, text=TEXT)["task"] == "gpt"
 
 
 def test_a_memory_limit_gives_a_sentence(gpt: Path, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def tensorboard() -> Iterator[Serve]:
             text=True,
         )
         processes.append(process)
-        return _address(process)
+        return address_of(process)
 
     yield start
     for process in processes:
@@ -146,17 +146,18 @@ def tensorboard() -> Iterator[Serve]:
             process.stderr.close()
 
 
-def _address(process: subprocess.Popen[str]) -> str:
+def address_of(process: subprocess.Popen[str]) -> str:
+    """Wait until a TensorBoard whose standard error is a pipe says its address, and return it."""
     said = ""
     assert process.stderr
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         if not select.select([process.stderr], [], [], 1)[0]:
             continue
-        line = process.stderr.readline()
-        said += line
-        if found := re.search(r"TensorBoard \S+ at (http\S+)", line):
+        block = os.read(process.stderr.fileno(), 4096)  # `readline` would hide further lines from `select`
+        said += block.decode()
+        if found := re.search(r"TensorBoard \S+ at (http\S+)\s", said):
             return found[1]
-        if not line:
+        if not block:
             break
     raise AssertionError(f"TensorBoard did not start:\n{said}")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import shutil
+import signal
 import socket
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -19,8 +23,9 @@ from werkzeug.wrappers import Request
 
 from attention_maps.files.errors import Refusal
 from attention_maps.tensorboard.posted import LARGEST, posted_json
+from attention_maps.tensorboard.questions import KEPT
 from tests.attention_maps.tensorboard.conftest import Tab, refusal
-from tests.attention_maps.tensorboard.test_worker_process import in_thread
+from tests.attention_maps.tensorboard.test_worker_process import children, in_thread, wait_until_gone
 from training.checkpoints.early_weights import save_early_weights
 from training.checkpoints.files import load_weights
 from training.checkpoints.snapshot import Snapshot
@@ -79,7 +84,7 @@ def test_the_kept_checkpoints_are_listed(asked: Tab, trained: Path, tmp_path: Pa
 
 
 def test_early_weights_are_listed_by_step_and_asked(trained: Path, tmp_path: Path) -> None:
-    """Guards against early models that cannot be chosen, and a step that is listed twice."""
+    """Guards against early models that cannot be chosen, a step that is listed twice, and weights that are deleted."""
     shutil.copytree(trained / "runs" / "gpt", tmp_path / "gpt", symlinks=True)
     weights = load_weights(tmp_path / "gpt" / "checkpoints" / "last")
     for step, size in ((4, 0.5), (0, 0.0), (6, 1.0)):
@@ -90,6 +95,14 @@ def test_early_weights_are_listed_by_step_and_asked(trained: Path, tmp_path: Pat
     assert [one["name"] for one in listed] == ["weights-00000000", "weights-00000004", "step-00000006"]
     assert listed[1] == {"name": "weights-00000004", "step": 4, "best": False, "last": False}
     answers = [post(tab, QUESTION | {"checkpoint": one["name"]}).get_json() for one in listed]
+    shutil.rmtree(tmp_path / "gpt" / "checkpoints")
+    gone = post(tab, QUESTION | {"checkpoint": "step-00000006"})
+    assert "contains no checkpoint" in refusal(gone, 400), "the model in memory is not that of the run any more"
+    effects = {"run": "gpt", "recording": answers[0]["recording"]}
+    gone = tab.client.post("/data/plugin/attention/effects", json=effects)
+    assert "contains no checkpoint" in refusal(gone, 400)
+    assert tab.json("checkpoints", run="gpt")["checkpoints"] == []
+    refusal(post(tab, QUESTION | {"run": "nobody"}), 404)
     tab.plugin.questions.close()
     assert [(one["checkpoint"], one["step"]) for one in answers] == [(one["name"], one["step"]) for one in listed]
     assert len({str(one["losses"]) for one in answers}) == 3, "each is answered by its own weights"
@@ -167,50 +180,127 @@ def test_the_weights_of_a_head_are_asked_in_the_same_way(asked: Tab) -> None:
     refusal(circuits(question | {"run": "../gpt"}), 404)
 
 
+def test_what_each_head_does_is_asked_about_an_answer(asked: Tab) -> None:
+    """Guards the route of effects: only for the page, about an answer that is kept, and never about another file."""
+
+    def effects(question: dict, **more: Any) -> TestResponse:
+        return asked.client.post("/data/plugin/attention/effects", json=question, **more)
+
+    answer = post(asked, QUESTION | {"removed": [["decoder", 0, 0]]}).get_json()
+    question = {"run": "gpt", "recording": answer["recording"]}
+    found = effects(question).get_json()
+    assert found["whole"][: len(answer["losses"])] == pytest.approx(answer["whole"]["losses"], abs=1e-4)
+    assert found["losses"][0][: len(answer["losses"])] == pytest.approx(answer["losses"], abs=1e-4)
+    assert effects(question | {"recording": answer["whole_recording"]}).get_json() == found
+    assert effects(question | {"how": "mean"}).get_json()["losses"] != found["losses"]
+    assert "only the page" in refusal(effects(question, headers={"Sec-Fetch-Site": "cross-site"}), 403)
+    assert "'effects' is not part" in refusal(effects(question | {"effects": "/etc/passwd"}), 400)
+    assert "'recording' must be" in refusal(effects({"run": "gpt"}), 400)
+    assert "'how' must be" in refusal(effects(question | {"how": "other"}), 400)
+    assert "not kept" in refusal(effects(question | {"run": "translate"}), 404)
+    assert "not kept" in refusal(effects(question | {"recording": "step_00000006"}), 404)
+
+
+def test_questions_are_numbered_by_run(asked: Tab) -> None:
+    """Guards against a second question of a run that is called question 7, and an answer of another run."""
+
+    def last(run: str) -> int:
+        return max(asked.json("index")["runs"][run].get("asked", [0]))
+
+    before = {run: last(run) for run in ("gpt", "translate")}
+    other = {"run": "translate", "source": "エミは走る。", "target": "Emi runs."}
+    answers = [post(asked, question).get_json() for question in (QUESTION, other, QUESTION, other)]
+    refusal(post(asked, QUESTION | {"text": " "}), 400)
+    assert {run: last(run) - number for run, number in before.items()} == {"gpt": 4, "translate": 4}
+    for answer in answers:
+        kept = asked.json("meta", run=answer["run"], recording=answer["recording"])
+        assert kept["samples"][0]["reads"]["pieces"] == answer["tokens"]
+    assert int(post(asked, QUESTION).get_json()["recording"][-5:]) == before["gpt"] + 6, "a refused one has no number"
+
+
+def test_the_tab_lives_while_the_process_hangs_and_after_its_end(trained: Path) -> None:
+    """Guards against a hung or killed process that blocks or breaks the other routes, and against anything but a
+    sentence for those who asked it."""
+    tab = Tab(trained / "runs")
+    recording = post(tab, QUESTION).get_json()["recording"]
+    worker = tab.plugin.questions.worker
+    worker.limit = 2
+    hung = worker.pid
+    assert hung
+    os.kill(hung, signal.SIGSTOP)
+    thread, answers = in_thread(lambda: post(tab, QUESTION))
+    started = time.monotonic()
+    assert tab.json("meta", run="gpt", recording=recording)["samples"]
+    assert tab.json("index")["runs"]["gpt"]["asked"] == [2]
+    assert time.monotonic() - started < 1.5, "they wait for the process"
+    thread.join(30)
+    assert "no answer within 2 seconds" in refusal(answers[0], 503)
+    wait_until_gone(hung)
+    assert post(tab, QUESTION).get_json()["recording"] == "asked_00004"
+    killed = worker.pid
+    assert killed
+    os.kill(killed, signal.SIGSTOP)
+    thread, answers = in_thread(lambda: post(tab, QUESTION))
+    time.sleep(0.3)  # until the question is sent
+    os.kill(killed, signal.SIGKILL)
+    thread.join(30)
+    assert "ended by SIGKILL" in refusal(answers[0], 503)
+    assert post(tab, QUESTION).status_code == 200
+    folder = Path(worker.folder)
+    assert len(list(folder.iterdir())) == 3, "one recording for each answered question"
+    last = worker.pid
+    tab.plugin.questions.close()
+    assert last
+    wait_until_gone(last)
+    assert not folder.exists()
+
+
 @pytest.mark.slow
 def test_hostile_questions_are_refused_quickly(asked: Tab, trained: Path) -> None:
-    """Guards against a file outside the answers' folder, and a process that a question ends."""
+    """Guards against a file outside the answers' folder, a process that a question ends, and one that stays behind."""
     chance = random.Random(1)
-    assert post(asked, QUESTION).status_code == 200
-    pid = asked.plugin.questions.worker.pid
+    answer = post(asked, QUESTION).get_json()
+    worker = asked.plugin.questions.worker
     before = sorted(path for path in trained.rglob("*") if path.is_file())
+    first, processes = worker.pid, children(os.getpid())
     values: list[Any] = [
         None, True, 0, -1, 1.5, 10**400, "", " ", "x" * 2001, "\ud800", "\0", "../../x", "/etc/passwd", [], {}, [[]],
         [["decoder", 0, 9]], [["decoder", 10**9, None]], [["x", 0, 0]], [["decoder", 0, 0]] * 5000, {"text": "x"},
         {"text": "x", "heads": [["decoder", 0, 7]]}, "step-00000006/../x", "last ", "mean ", 201,
+        ["decoder", 0, None], ["decoder", 0, 10**9], "asked_00000", "asked_99999999999999999", "translate",
     ]  # fmt: skip
-    keys = [
-        "run",
-        "checkpoint",
-        "text",
-        "source",
-        "target",
-        "reverse",
-        "continue",
-        "removed",
-        "how",
-        "patch",
-        "to",
-        "x" * 50,
-    ]
+    keys = {
+        "ask": ["x" * 50, *"run checkpoint text source target reverse continue removed how patch to".split()],
+        "circuits": "run checkpoint circuit distance token to".split(),
+        "effects": "run recording how checkpoint effects".split(),
+    }
+    codes: dict[str, Counter[int]] = {route: Counter() for route in keys}
     started = time.monotonic()
     for _ in range(1000):
-        question: Any = dict(QUESTION)
-        for _ in range(chance.choice([1, 2, 3])):
-            question[chance.choice(keys)] = chance.choice(values)
+        route = chance.choice(["ask", "ask", "circuits", "effects"])
+        plain = {"circuits": {"circuit": ["decoder", 0, 0]}, "effects": {"recording": answer["recording"]}}
+        question: Any = {"run": "gpt"} | plain[route] if route in plain else dict(QUESTION)
+        for _ in range(chance.choice([0, 1, 2, 3])):
+            question[chance.choice(keys[route])] = chance.choice(values)
         content: Any = json.dumps(question).encode()
         if chance.random() < 0.1:
             noise = (b"[" * 20_000, b"\xff", b"", b"3", b'{"a":NaN}', b"1" * 9999)
             content = content[: chance.randrange(len(content))] if chance.random() < 0.5 else chance.choice(noise)
-        answer = post(asked, content)
-        if answer.status_code != 200:
-            refusal(answer, answer.status_code)
-            assert answer.status_code in (400, 404, 413), answer.text
-            assert "Traceback" not in answer.text
-            assert "the question failed" not in answer.text
+        reply = asked.client.post(f"/data/plugin/attention/{route}", data=content, content_type="application/json")
+        codes[route][reply.status_code] += 1
+        if reply.status_code != 200:
+            refusal(reply, reply.status_code)
+            assert reply.status_code in (400, 404, 413), reply.text
+            assert "Traceback" not in reply.text
+            assert "the question failed" not in reply.text
+        elif route == "ask":
+            answer = reply.get_json() if reply.get_json()["run"] == "gpt" else answer
     assert time.monotonic() - started < 60
-    assert asked.plugin.questions.worker.pid == pid
+    assert all(codes[route][200] and codes[route][400] and codes[route][404] for route in keys), codes
+    assert (worker.pid, children(os.getpid())) == (first, processes), "one process has answered them all"
     assert sorted(path for path in trained.rglob("*") if path.is_file()) == before
+    assert len(list(Path(worker.folder).iterdir())) <= KEPT
+    assert asked.json("index")["runs"]["gpt"]["steps"], "and TensorBoard still serves"
 
 
 def test_only_the_last_answers_are_kept(asked: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +309,8 @@ def test_only_the_last_answers_are_kept(asked: Tab, monkeypatch: pytest.MonkeyPa
     ids = [post(asked, QUESTION).get_json()["recording"] for _ in range(5)]
     assert len(asked.json("index")["runs"]["gpt"]["asked"]) == 3
     folder = Path(asked.plugin.questions.worker.folder)
-    assert sorted(path.stem for path in folder.iterdir()) == ids[-3:]
+    assert len(list(folder.iterdir())) == 3
+    assert [asked.json("meta", run="gpt", recording=one)["step"] for one in ids[-3:]] == [6, 6, 6]
     asked.refused(404, "meta", run="gpt", recording=ids[0])
 
 
@@ -227,8 +318,14 @@ def test_two_browsers_get_their_own_answers(asked: Tab) -> None:
     """Guards against answers that are exchanged, or recordings that overwrite each other."""
     texts = ["Ken runs.", "Emi has a red pen."]
 
+    together = threading.Barrier(len(texts), timeout=60)
+
     def ask(text: str) -> list[dict[str, Any]]:
-        return [post(asked, {"run": "gpt", "text": text}).get_json() for _ in range(5)]
+        found = []
+        for _ in range(5):
+            together.wait()
+            found.append(post(asked, {"run": "gpt", "text": text}).get_json())
+        return found
 
     threads = [in_thread(partial(ask, text)) for text in texts]
     for thread, _ in threads:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from attention_maps.files.errors import Refusal
 from attention_maps.tensorboard.worker_process import Unanswered, WorkerProcess
+from tests.attention_maps.tensorboard.conftest import address_of
 from tests.conftest import ROOT, environment
 
 
@@ -33,6 +39,16 @@ def wait_until_gone(pid: int, seconds: float = 10) -> None:
     while alive(pid):
         assert time.monotonic() < deadline, "the process still runs"
         time.sleep(0.05)
+
+
+def children(parent: int) -> set[int]:
+    """Return the numbers of the processes that a process has started and that have not ended."""
+    found = set()
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if f"\nPPid:\t{parent}\n" in status.read_text(encoding="utf-8", errors="replace"):
+                found.add(int(status.parent.name))
+    return {pid for pid in found if alive(pid)}
 
 
 def in_thread(act: Any) -> tuple[threading.Thread, list[Any]]:
@@ -66,7 +82,8 @@ def question(trained: Path, worker: WorkerProcess) -> dict[str, Any]:
 
 
 def test_a_hung_process_is_killed_and_the_next_question_starts_another(worker: WorkerProcess, trained: Path) -> None:
-    """Guards against a tab that waits forever, also while the pipe to the process is full."""
+    """Guards against a tab that waits forever, also while the pipe to the process is full, and a TensorBoard with so
+    many open event files that `select` cannot wait for another one."""
     asked = question(trained, worker)
     assert worker.ask(asked)["task"] == "gpt"
     first = worker.pid
@@ -75,8 +92,21 @@ def test_a_hung_process_is_killed_and_the_next_question_starts_another(worker: W
     with pytest.raises(Unanswered, match="no answer within 3 seconds"):
         worker.ask(asked | {"text": "x" * 200_000})
     wait_until_gone(first)
-    assert worker.ask(asked)["task"] == "gpt"
+    with open_files(1100):
+        assert worker.ask(asked)["task"] == "gpt"
     assert worker.pid != first
+
+
+@contextlib.contextmanager
+def open_files(count: int) -> Iterator[None]:
+    """Hold this number of files open."""
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(before, 2 * count), most), most))
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (before, most))
+        for _ in range(count):
+            stack.enter_context(Path(os.devnull).open("rb"))
+        yield
 
 
 def test_a_killed_process_gives_a_sentence(worker: WorkerProcess, trained: Path) -> None:
@@ -150,33 +180,68 @@ def test_too_little_memory_is_said(worker: WorkerProcess, trained: Path) -> None
     assert worker.ask(question(trained, worker))["task"] == "gpt"
 
 
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of other processes can be set on Linux only")
+def test_a_question_without_memory_gets_a_sentence_and_the_next_one_an_answer(
+    worker: WorkerProcess, trained: Path
+) -> None:
+    """Guards against a process that is lost, or keeps a half-loaded model, when the memory ends during a question."""
+    asked = question(trained, worker)
+    worker.ask(asked)
+    first = worker.pid
+    assert first
+    used = re.search(r"VmData:\s+(\d+) kB", Path(f"/proc/{first}/status").read_text(encoding="utf-8"))
+    assert used
+    before = resource.prlimit(first, resource.RLIMIT_DATA)
+    resource.prlimit(first, resource.RLIMIT_DATA, (1024 * int(used[1]), before[1]))
+    other = asked | {"run": str(trained / "runs" / "translate"), "source": "エミは走る。"}
+    with pytest.raises(Refusal, match="memory"):
+        worker.ask({key: other[key] for key in ("run", "source", "to")})
+    if worker.pid == first:
+        resource.prlimit(first, resource.RLIMIT_DATA, before)
+    assert worker.ask(asked)["task"] == "gpt"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_the_process_ends_with_tensorboard(trained: Path, tmp_path: Path, end: signal.Signals) -> None:
-    """Guards against processes and folders that stay behind."""
-    program = (
-        "import json, sys, time\n"
-        "from tests.attention_maps.tensorboard.conftest import Tab\n"
-        f"tab = Tab({str(trained / 'runs')!r})\n"
-        "answer = tab.client.post('/data/plugin/attention/ask', json={'run': 'gpt', 'text': 'Ken'})\n"
-        "worker = tab.plugin.questions.worker\n"
-        "print(json.dumps([answer.status_code, worker.pid, worker.folder]), flush=True)\n"
-        "import signal; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
-        "time.sleep(60)\n"
-    )
+@pytest.mark.parametrize(("end", "hung"), [(signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGKILL, False)])
+def test_the_process_ends_with_tensorboard(trained: Path, tmp_path: Path, end: signal.Signals, hung: bool) -> None:
+    """Guards against processes and folders that stay behind, also of a process that hangs with a question."""
     process = subprocess.Popen(
-        [sys.executable, "-c", program],
+        [
+            sys.executable,
+            "-m",
+            "attention_maps.tensorboard",
+            "--logdir",
+            trained / "runs",
+            "--port",
+            "0",
+            "--load_fast=false",
+        ],
         cwd=ROOT,
         env=environment() | {"TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout
-    code, pid, folder = json.loads(process.stdout.readline())
-    assert (code, Path(folder).parent) == (200, tmp_path)
-    assert alive(pid)
+    address = f"{address_of(process)}data/plugin/attention/ask"
+
+    def ask() -> dict[str, Any]:
+        content = json.dumps({"run": "gpt", "text": "Ken"}).encode()
+        request = urllib.request.Request(address, content, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+
+    assert ask()["task"] == "gpt"
+    (worker,) = children(process.pid)
+    (folder,) = tmp_path.glob("attention-questions-*")
+    assert len(list(folder.iterdir())) == 1
+    if hung:
+        os.kill(worker, signal.SIGSTOP)
+        in_thread(ask)
+        time.sleep(0.3)  # until the question is sent
     process.send_signal(end)
     process.wait(timeout=30)
-    process.stdout.close()
-    wait_until_gone(pid)
-    assert list(tmp_path.iterdir()) == []
+    assert process.stderr
+    process.stderr.close()
+    wait_until_gone(worker)
+    assert not folder.exists()

@@ -99,6 +99,11 @@ export class Source {
     return found;
   }
 
+  /** What each head alone does in the text of an answer: {run, recording, how} -> {heads, losses, whole, predicts, left}. */
+  async effects(question) {
+    return (await posted('effects', question)).json();
+  }
+
   /** What the weights of a head say about tokens: {run, checkpoint, circuit: [kind, layer, head], distance, token} -> see circuits.js. */
   async circuits(question) {
     return (await posted('circuits', question)).json();

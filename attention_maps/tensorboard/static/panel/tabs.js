@@ -99,7 +99,8 @@ export function createTabs(context) {
   function askWithout() {
     const {kind, layer, head} = context.fitted();
     context.askAtOnce = true;
-    state.set({view: ask.name, removed: `${kind}.${layer}.${head}`});
+    const how = state.now.how === 'mean' ? 'mean' : 'zero'; // another text belongs to the heads that were chosen before
+    state.set({view: ask.name, removed: `${kind}.${layer}.${head}`, how});
   }
 
   function draw(shown) {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,16 +22,33 @@ from training.checkpoints.snapshot import Snapshot
 
 TEXT, TARGET = ".ask-form textarea", ".ask-form textarea:nth-of-type(2)"
 OTHER = ".ask-form div > textarea"
+OUTLINED = """
+    const {zIndex, outlineStyle} = getComputedStyle(document.querySelector('.ask-answer .token[aria-pressed=true]'));
+    const {left} = document.querySelector('.ask-answer .token').getBoundingClientRect();
+    return zIndex === '1' && outlineStyle === 'solid' && left - document.querySelector('.view').getBoundingClientRect().left > 3;
+"""  # noqa: E501
+"""Script that returns whether the outline of the selected word is above the colour of the next one, and is not cut."""
+CERTAIN = 30
+"""Factor of all weights with which nearly all probabilities are 0 or 1."""
 STATUS, ANSWER, CELLS = ".ask-status", ".ask-answer", ".ask-next td"
 
 
 @pytest.fixture(scope="module")
-def opened_runs(driver: Chrome, trained: Path) -> Iterator[Page]:
-    """Open the tab for the two runs."""
-    with serving(trained / "runs") as address:
+def opened_runs(driver: Chrome, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Open the tab for the two runs; the GPT also has a model of step 4 that is certain of everything."""
+    folder = tmp_path_factory.mktemp("asked")
+    shutil.copytree(trained / "runs", folder / "runs", symlinks=True)
+    save_scaled(folder / "runs" / "gpt" / "checkpoints", 4, CERTAIN)
+    with serving(folder / "runs") as address:
         page = Page(driver, address)
         page.load(run="gpt")
         yield page
+
+
+def save_scaled(checkpoints: Path, step: int, size: float) -> None:
+    """Keep the last weights, scaled, as those of an early step."""
+    weights = {name: tensor * size for name, tensor in load_weights(checkpoints / "last").items()}
+    save_early_weights(checkpoints, step, Snapshot(weights, {}))
 
 
 @pytest.fixture
@@ -65,21 +85,95 @@ def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
     runs.settle()
     assert runs.texts(".ask-head") == ["layer 0 · head 1 ×"]
     assert "removed=decoder.0.1" in runs.hash
-    wait_for(runs, ".ask-stale", "not those of this answer")
+    wait_for(runs, ".ask-stale", "(heads) is not that of this answer")
     runs.click(".ask-send")
-    wait_for(runs, f"{ANSWER} h3", "without layer 0 · head 1")
+    wait_for(runs, f"{ANSWER} h3", "without layer 0 · head 1 (zero ablation)")
     runs.settle()
     assert not runs.find(".ask-stale").is_displayed()
+    assert runs.texts(".ask-next tr:first-of-type th")[1] == "zero ablation"
     assert "harder to predict" in runs.text(".ask-legend")
     assert is_seen(runs, f"{ANSWER} h3")
     assert [len(row.find_elements("css selector", "td")) for row in rows(runs)] == [3] * len(rows(runs))
     assert "of the whole model" in runs.text(".ask-loss")
     runs.click(".ask-compare")
-    wait_for(runs, ".frame-detail", "minus question 2, whole model")
+    wait_for(runs, ".frame-detail", ", whole model")
     runs.show(run="gpt", recording=recording_of(runs), view="prediction", kind="decoder", layer=0, head=1)
     wait_for(runs, ".parts-sum", "Sum")
     names, values = runs.texts(".part-name"), runs.texts(".parts .bar-number")
     assert values[names.index("layer 0 · head 1")] == "0.00"
+
+
+def test_every_head_alone_is_listed_and_the_word_stays_selected(runs: Page) -> None:
+    """Guards the list of heads against effects on another word, and against a selection, a method or heads that an
+    answer to another question hides."""
+    runs.show(run="gpt", view="ask", recording="step_00000006", checkpoint="weights-00000004")
+    typed(runs, TEXT, "Ken had a pen. He lent it to Emi.")
+    typed(runs, "input[aria-label='tokens to write']", "4")
+    runs.click(".ask-send")
+    wait_for(runs, f"{ANSWER} h3", "the whole model")
+    runs.settle()
+    titles = runs.driver.find_elements("css selector", f"{ANSWER} .token")
+    pick(
+        runs, max(place for place, one in enumerate(titles) if (one.get_attribute("title") or "").startswith("loss 0."))
+    )
+    word = pressed(runs)
+    assert runs.driver.execute_script(OUTLINED)
+    runs.wait("return document.querySelectorAll('.ask-effects tr').length > 1")
+    assert runs.text(".ask-effects caption").startswith(f"“{word[1]}” without one head at a time (zero ablation)")
+    changes = [abs(float(row[2].replace("−", "-"))) for row in cells(runs, ".ask-effects tr")]
+    assert changes == sorted(changes, reverse=True)
+    assert runs.texts(".ask-effects tr:first-of-type th")[-2] == "other words"
+    runs.click(".ask-effects .link")
+    (kind, layer, head) = (runs.find(".ask-effects [data-head]").get_attribute("data-head") or "").split(".")
+    assert f"layer {layer} · head {head}" in runs.text(".ask-effects .link[aria-pressed=true]")
+    assert kind == "decoder"
+    runs.driver.find_element("xpath", "//button[.='without this head']").click()
+    runs.settle()
+    runs.click(".ask-send")
+    wait_for(runs, f"{ANSWER} h3", f"without layer {layer} · head {head} (zero ablation)")
+    runs.settle()
+    assert pressed(runs) == word, "the next answer shows the same word"
+    actual = next(row for row in rows(runs) if "actual" in (row.get_attribute("class") or ""))
+    chances = [cell.text for cell in actual.find_elements("css selector", "td")]
+    listed = cells(runs, f".ask-effects [data-head='{kind}.{layer}.{head}']")[0]
+    assert chances[0] == listed[1], "as in the list of heads"
+    assert chances[1] in runs.text(".ask-effects caption")
+    runs.driver.find_element("xpath", "//button[.='mean']").click()
+    wait_for(runs, f"{ANSWER} h3", f"without layer {layer} · head {head} (mean ablation)")
+    wait_for(runs, ".ask-effects caption", "(mean ablation)")
+    assert not runs.find(".ask-stale").is_displayed()
+    assert pressed(runs) == word
+    pick(runs, 3)
+    word = pressed(runs)
+    typed(runs, TEXT, "Hana and Ken had a pen. He lent it to Emi.")
+    runs.click(".ask-send")
+    wait_for(runs, STATUS, "is answered")
+    runs.settle()
+    assert pressed(runs)[1] == word[1], "in another text, the nearest word of this kind"
+    runs.driver.find_element("xpath", "//button[.='zero']").click()
+    wait_for(runs, f"{ANSWER} h3", "(zero ablation)")
+    typed(runs, TEXT, "Ken had a pen.")
+    runs.driver.find_element("xpath", "//button[.='mean']").click()
+    wait_for(runs, ".ask-stale", "(what replaces their output) is not that of this answer")
+    assert "stale" in (runs.find(ANSWER).get_attribute("class") or "")
+
+
+def pick(page: Page, position: int) -> None:
+    """Click a word of the answer."""
+    page.click(place_of(position))
+
+
+def pressed(page: Page) -> tuple[int, str]:
+    """Return the position and the text of the selected word of the answer."""
+    (button,) = page.driver.find_elements("css selector", f"{ANSWER} .token[aria-pressed=true]")
+    return int((button.get_attribute("data-token") or "")[1:]), button.text
+
+
+def cells(page: Page, selector: str) -> list[list[str]]:
+    """Return the texts of the cells of the rows that match a selector and have any."""
+    found = page.driver.find_elements("css selector", selector)
+    texts = [[cell.text for cell in row.find_elements("css selector", "td")] for row in found]
+    return [row for row in texts if row]
 
 
 def test_a_head_takes_its_output_from_another_text(runs: Page) -> None:
@@ -89,6 +183,7 @@ def test_a_head_takes_its_output_from_another_text(runs: Page) -> None:
     wait_for(runs, f"{ANSWER} h3", "the whole model")
     runs.settle()
     runs.show(run="gpt", recording=recording_of(runs), view="ask", kind="decoder", removed="decoder.0.1", how="other")
+    runs.click(".tile[data-head='1']")
     typed(runs, OTHER, "Ken had a pen.")
     runs.click(".ask-send")
     wait_for(runs, f"{ANSWER} h3", "with layer 0 · head 1 from “Ken had a pen.”")
@@ -101,14 +196,19 @@ def test_a_head_takes_its_output_from_another_text(runs: Page) -> None:
     typed(runs, OTHER, "Ken had a pen. He had a pen.")
     runs.click(".ask-send")
     wait_for(runs, STATUS, "only between texts of equal length")
+    runs.click(".ask-head")
+    runs.driver.find_element("xpath", "//button[.='without this head']").click()
+    runs.settle()
+    assert "how=" not in runs.hash, "the other text belongs to the heads chosen before"
+    assert not runs.find(OTHER).is_displayed()
 
 
 def test_the_weights_nearest_to_the_step_shown_are_asked(open_folder: Open, trained: Path, tmp_path: Path) -> None:
     """Guards against an early step that is explained by the last model, in both views that ask, without a word."""
     shutil.copytree(trained / "runs" / "gpt", tmp_path / "runs" / "gpt", symlinks=True)
     checkpoints = tmp_path / "runs" / "gpt" / "checkpoints"
-    for step in (0, 4):
-        save_early_weights(checkpoints, step, Snapshot(load_weights(checkpoints / "last"), {}))
+    save_scaled(checkpoints, 0, 1)
+    save_scaled(checkpoints, 4, CERTAIN)
     page = open_folder(tmp_path / "runs")
     page.load(run="gpt", view="ask", recording="step_00000001")
     wait_for(page, ".kept-weights", "The model of step 0 is asked; the maps at the left are of step 1.")
@@ -119,8 +219,32 @@ def test_the_weights_nearest_to_the_step_shown_are_asked(open_folder: Open, trai
     page.choose("checkpoint", "step 4")
     wait_for(page, ".kept-weights", "The model of step 4 is asked")
     assert "checkpoint=weights-00000004" in page.hash
+    page.show(run="gpt", view="ask", recording="step_00000006", checkpoint="weights-00000004", removed="decoder.0.1")
+    page.click(".ask-send")
+    wait_for(page, f"{ANSWER} h3", "model of step 4, without layer 0 · head 1")
+    page.settle()
+    shares = {place: cells(page, ".ask-next tr:not(.actual)") for place in range(8) if not page.click(place_of(place))}
+    assert all(row[0] != "0.0 %" or row[1] != "0.0 %" for found in shares.values() for row in found), shares
+    assert sum(len(found) for found in shares.values()) < 8 * 5
+    page.choose("checkpoint", "step 6 (best, last)")
+    wait_for(page, ".ask-stale", "(checkpoint) is not that of this answer")
+    page.click(".ask-send")
+    wait_for(page, f"{ANSWER} h3", "model of step 6")
+    page.settle()
+    changes = [page.text(".ask-change") for place in range(8) if not page.click(place_of(place))]
+    assert not [change for change in changes if "rises" in change or "falls" in change], "by less than a point"
+    assert [change for change in changes if "hardly changes, from" in change], changes
     page.show(run="gpt", view="circuits", kind="decoder", layer=0, head=1, recording="step_00000001")
     wait_for(page, ".circuits-status", "layer 0 · head 1, weights of step 0")
+    page.show(run="gpt", view="ask", recording="step_00000006")
+    shutil.rmtree(checkpoints)
+    page.click(".ask-send")
+    wait_for(page, STATUS, "contains no checkpoint")
+
+
+def place_of(position: int) -> str:
+    """Return the selector of a word of the answer."""
+    return f"{ANSWER} .token[data-token=p{position}]"
 
 
 def test_an_answer_keeps_the_word_and_the_scores_but_another_run_not_the_heads(runs: Page) -> None:
@@ -138,7 +262,9 @@ def test_an_answer_keeps_the_word_and_the_scores_but_another_run_not_the_heads(r
     assert runs.texts(".scores tr") == scores
     assert runs.text(".scores-body").startswith("of step ")
     runs.choose("run", "gpt")
-    assert runs.texts(".ask-head") == []
+    runs.wait(
+        "return !document.querySelector('.ask-head')"
+    )  # the list of runs changes the run once its examples are read
     assert "removed" not in runs.hash
 
 
@@ -192,6 +318,44 @@ def test_a_head_of_another_view_is_removed_at_once(runs: Page) -> None:
     runs.find(".ask-head").click()
     runs.settle()
     assert runs.texts(".ask-head") == []
+
+
+def test_a_process_that_is_killed_is_said_and_replaced(runs: Page) -> None:
+    """Guards against a page that waits for ever, or has to be loaded again."""
+    typed(runs, TEXT, "Ken had a pen.")
+    runs.click(".ask-send")
+    wait_for(runs, STATUS, "is answered")
+    port = runs.address.rstrip("/").rpartition(":")[2]
+    (worker,) = [pid for pid in processes("inspection.worker") if f"--port\0{port}" in command_of(parent_of(pid))]
+    os.kill(worker, signal.SIGSTOP)
+    runs.find(".ask-send").click()
+    wait_for(runs, STATUS, "asking")
+    time.sleep(0.3)  # until the question is sent
+    os.kill(worker, signal.SIGKILL)
+    wait_for(runs, STATUS, "was ended by SIGKILL")
+    assert runs.find(".ask-send").is_enabled()
+    runs.click(".ask-send")
+    wait_for(runs, STATUS, "is answered")
+
+
+def processes(name: str) -> list[int]:
+    """Return the numbers of the processes whose command contains a name."""
+    found = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in found if name in command_of(pid)]
+
+
+def command_of(pid: int) -> str:
+    """Return the command of a process, "" if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def parent_of(pid: int) -> int:
+    """Return the number of the process that has started another one."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    return int(status.partition("\nPPid:")[2].split()[0])
 
 
 def test_what_cannot_be_asked_is_said(runs: Page, trained: Path, tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
 import {css} from '../../draw/colours.js';
 import {tokenButton} from '../tokens.js';
-import {headName, headsOf} from './question.js';
+import {Effects} from './effects.js';
+import {headName, headsOf, howOf} from './question.js';
 
 const PREDICTED = 'the text as it is predicted; click a word for what else might stand there';
 const LARGEST = 2; // nats: the change of a loss that gets the strongest colour
+const NOTICED = 0.01; // change of a probability from which on it rises or falls
 
 export class Answer {
   constructor(context) {
@@ -22,11 +24,19 @@ export class Answer {
     this.table = element('table', {class: 'ask-next'});
     this.change = element('p', {class: 'ask-change'});
     this.caption = element('div', {class: 'caption'});
-    this.wanted = null; // the position to show first in the next answer
+    this.effects = new Effects(context);
+    this.wanted = null; // the word {position, piece} to show first in the next answer
+    this.picked = null; // the word that was clicked, with the token that was selected in the other views then
     this.toReveal = false; // the next answer was just asked for
     const head = [this.about, this.written, this.loss, this.compare];
     const attributes = {class: 'ask-answer', 'aria-label': 'answer', hidden: true};
-    this.element = element('section', attributes, ...head, this.caption, this.tokens, this.change, this.table);
+    const tables = element('div', {class: 'ask-tables'}, this.table, this.effects.element);
+    this.element = element('section', attributes, ...head, this.caption, this.tokens, this.change, tables);
+  }
+
+  /** The word that was clicked last; null if none was, or if another one was selected in another view since. */
+  word() {
+    return this.picked?.token === this.context.state.now.token ? this.picked : null;
   }
 
   /** Show the answer that belongs to the recording shown; nothing if it was not made for a question. */
@@ -43,7 +53,9 @@ export class Answer {
       const answer = this.key === key ? this.answer : await source.answered(run, recording);
       if (turn !== this.turn) return;
       if (this.answer !== answer) {
-        this.position = this.wanted ?? firstPosition(answer);
+        const position = placeIn(answer, this.wanted ?? this.picked);
+        this.position = position ?? firstPosition(answer);
+        this.picked = position === undefined ? null : this.here(answer);
         this.wanted = null;
       }
       [this.key, this.answer] = [key, answer];
@@ -54,6 +66,11 @@ export class Answer {
       if (!(error instanceof Unavailable)) throw error;
       if (turn === this.turn) this.element.hidden = true;
     }
+  }
+
+  /** The selected word of an answer. */
+  here({predicts}) {
+    return {position: this.position, piece: predicts[this.position], token: this.context.state.now.token};
   }
 
   show() {
@@ -127,6 +144,7 @@ export class Answer {
   choose(button) {
     if (!button) return;
     this.position = Number(button.dataset.token.slice(1));
+    this.picked = this.here(this.answer);
     for (const one of this.tokens.children) one.setAttribute('aria-pressed', String(one === button));
     this.showTable();
   }
@@ -134,9 +152,12 @@ export class Answer {
   showTable() {
     const {next, tokens, predicts, whole} = this.answer;
     const {position} = this;
+    this.effects.draw(this.answer, position);
     this.change.textContent = whole ? `${largestChange(next[position])} ${changeOf(this.answer.asked, 'the other text')}.` : '';
     const cell = (text, name) => element('td', {class: name}, text);
-    const rows = next[position].map(([, piece, probability, before]) => {
+    const zero = percent(0);
+    const isSeen = ([, piece, ...chances]) => piece === predicts[position] || chances.some((one) => one !== null && percent(one) !== zero);
+    const rows = next[position].filter(isSeen).map(([, piece, probability, before]) => {
       const text = readable(piece);
       const change = probability - before;
       const actual = piece === predicts[position];
@@ -149,8 +170,7 @@ export class Answer {
         whole && cell(signed(100 * change, 1), `number ${change < 0 ? 'less' : 'more'}`),
       );
     });
-    const changed = this.answer.asked?.patch ? 'patched' : 'without the heads';
-    const heads = ['next token', ...(whole ? [changed, 'whole model', 'points'] : ['probability'])];
+    const heads = ['next token', ...(whole ? [methodOf(this.answer.asked), 'whole model', 'points'] : ['probability'])];
     this.table.replaceChildren(
       element('caption', {}, `after “${readable(tokens[position])}”`),
       element('tr', {}, heads.map((text) => element('th', {scope: 'col'}, text))),
@@ -159,18 +179,34 @@ export class Answer {
   }
 }
 
-/** "without layer 0 · head 1", or "with layer 0 · head 1 from “Rosa is kind”". */
+/** "without layer 0 · head 1 (zero ablation)", or "with layer 0 · head 1 from “Rosa is kind”". */
 function changeOf(asked, other = `“${asked?.patch?.text}”`) {
   const names = headsOf({asked}).map(headName).join(', ') || 'some heads';
-  return asked?.patch ? `with ${names} from ${other}` : `without ${names}`;
+  return asked?.patch ? `with ${names} from ${other}` : `without ${names} (${methodOf(asked)})`;
+}
+
+/** What was done to the heads. */
+function methodOf(asked) {
+  return asked?.patch ? 'patched' : `${howOf({asked})} ablation`;
+}
+
+/** The place of a word {position, piece} in an answer: of the same next tokens, the nearest; undefined if there is none. */
+function placeIn({tokens, predicts}, word) {
+  if (!word) return undefined;
+  const distance = (position) => Math.abs(position - word.position);
+  const places = [...tokens.keys()].filter((position) => predicts[position] === word.piece);
+  return places.sort((a, b) => distance(a) - distance(b))[0];
 }
 
 /** "“Emi” falls from 90 % to 12 %": the next token whose probability changes most. */
 function largestChange(rows) {
   const change = ([, , probability, before]) => Math.abs(probability - before);
   const [, piece, probability, before] = rows.reduce((most, row) => (change(row) > change(most) ? row : most));
-  if (percent(probability) === percent(before)) return `“${readable(piece)}” stays at ${percent(before)}`;
-  return `“${readable(piece)}” ${probability > before ? 'rises' : 'falls'} from ${percent(before)} to ${percent(probability)}`;
+  const name = `“${readable(piece)}”`;
+  const course = `from ${percent(before)} to ${percent(probability)}`;
+  if (percent(probability) === percent(before)) return `${name} stays at ${percent(before)}`;
+  if (Math.abs(probability - before) < NOTICED) return `${name} hardly changes, ${course},`;
+  return `${name} ${probability > before ? 'rises' : 'falls'} ${course}`;
 }
 
 /**

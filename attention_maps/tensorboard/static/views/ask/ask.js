@@ -8,7 +8,7 @@ import {KeptWeights} from '../kept_weights.js';
 import {positionOf} from '../prediction/contributions.js';
 import {selection} from '../tokens.js';
 import {Answer} from './answer.js';
-import {headName, headsIn, headsOf, isReversed, listed, questionOf, textsOf, withHead} from './question.js';
+import {headName, headsIn, headsOf, howOf, isReversed, listed, questionOf, textsOf, withHead} from './question.js';
 
 export const view = {
   name: 'ask',
@@ -19,7 +19,6 @@ export const view = {
 };
 
 const LACKING = 'This run has no checkpoint, so its model cannot be asked.';
-const STALE = 'The heads chosen above are not those of this answer: press Ask.';
 const REVERSE = 'From the target language of the training data to the source language';
 const HOW =
   'What replaces the output of these heads: zero, its mean over the recorded examples of the run, or their output in another text (patching)';
@@ -40,7 +39,7 @@ class Ask {
     this.counting = element('label', {class: 'field'}, 'write', this.count, 'more tokens');
     this.weights = new KeptWeights(context);
     this.reverse = tick('translate back', typing, REVERSE);
-    this.how = segments('replaced by', {zero: 'zero', mean: 'mean', other: 'another text'}, (how) => state.set({how}), HOW);
+    this.how = segments('replaced by', {zero: 'zero', mean: 'mean', other: 'another text'}, (how) => this.replaceBy(how), HOW);
     this.chips = element('span', {class: 'ask-heads', 'aria-label': 'removed heads'});
     const button = (text, title, onclick) => element('button', {type: 'button', title, onclick}, text);
     this.head = button('without this head', 'Add the selected head', () => this.add(this.context.fitted().head));
@@ -58,7 +57,7 @@ class Ask {
       element('div', {}, this.other),
     );
     this.answer = new Answer(context);
-    this.stale = element('p', {class: 'ask-stale', hidden: true}, STALE);
+    this.stale = element('p', {class: 'ask-stale', hidden: true});
     this.closed = element('p', {hidden: true}, 'Questions need a running TensorBoard: this page is a file without a model.');
     this.element = element('div', {class: 'ask-view'}, this.closed, this.form, this.status, this.stale, this.answer.element);
   }
@@ -71,7 +70,7 @@ class Ask {
       this.form.hidden = this.status.hidden = this.answer.element.hidden = true;
       return undefined;
     }
-    if (this.context.askAtOnce && state.now.recording !== this.own) this.typed = this.filled = null; // ask about the example shown
+    if (this.context.askAtOnce && state.now.recording !== this.own) this.typed = this.filled = this.answer.picked = null; // ask about the example shown
     this.fill();
     this.showHeads();
     this.how.show(state.now.how);
@@ -79,7 +78,7 @@ class Ask {
       this.context.askAtOnce = false;
       this.ask();
     }
-    return Promise.all([this.showWeights(), this.answer.draw().then(() => this.showStale())]);
+    return Promise.all([this.showWeights(), this.answer.draw()]).then(() => this.showStale());
   }
 
   /** The text of the example shown, unless another one is being typed. */
@@ -90,7 +89,10 @@ class Ask {
     this.counting.hidden = translates;
     const {run} = this.context.state.now;
     const key = JSON.stringify([run, sample.reads.ids, sample.source?.ids]);
-    if (run !== this.run) this.typed = false;
+    if (run !== this.run) {
+      this.typed = false;
+      this.other.value = '';
+    }
     this.run = run;
     if (this.typed || key === this.filled || this.context.state.now.recording === this.own) return;
     this.filled = key;
@@ -124,16 +126,40 @@ class Ask {
     );
   }
 
-  /** Say so if the answer shown is one without other heads than those that are chosen now. */
+  /** Say so if the answer shown is one to another question about its text. */
   showStale() {
-    const {element: shown, answer} = this.answer;
-    const chosen = headsIn(this.context.state.now.removed);
-    this.stale.hidden = shown.hidden || this.asking || listed(headsOf(answer)) === listed(chosen);
+    const {element: shown} = this.answer;
+    const differing = shown.hidden || this.asking ? [] : this.differing();
+    this.stale.hidden = !differing.length;
+    this.stale.textContent = `What is chosen above (${differing.join(', ')}) is not that of this answer: press Ask.`;
+    shown.classList.toggle('stale', differing.length > 0);
   }
 
+  /** What is chosen now and was not asked in the answer shown. */
+  differing() {
+    const {answer} = this.answer;
+    const {removed, how} = this.context.state.now;
+    const heads = listed(headsOf(answer));
+    return [
+      heads !== listed(headsIn(removed)) && 'heads',
+      heads && removed && howOf(answer) !== how && 'what replaces their output',
+      this.checkpoint && answer.checkpoint !== this.checkpoint && 'checkpoint',
+    ].filter(Boolean);
+  }
+
+  /** Replace the output of the heads by something else: the question of the answer shown is asked again, unless it differs otherwise. */
+  replaceBy(how) {
+    const {element: shown, answer} = this.answer;
+    const again = how !== 'other' && !shown.hidden && !this.typed && headsOf(answer).length > 0 && !this.differing().length;
+    this.context.state.set({how});
+    if (again) this.ask();
+  }
+
+  /** Choose a head of the selected layer, or all of them. The first one is removed: another text belongs to the heads chosen before. */
   add(head) {
     const {kind, layer} = this.context.fitted();
-    this.context.state.set({removed: withHead(this.context.state.now.removed, {kind, layer, head})});
+    const {removed, how} = this.context.state.now;
+    this.context.state.set({removed: withHead(removed, {kind, layer, head}), ...(!removed && how === 'other' && {how: 'zero'})});
   }
 
   /** List the kept weights; without any, the model cannot be asked. */
@@ -146,6 +172,7 @@ class Ask {
       this.status.textContent = error.message;
       return;
     }
+    this.checkpoint = chosen?.name;
     this.send.disabled = this.asking || !chosen;
     this.reverse.element.hidden = this.target.hidden || !chosen?.bothDirections;
     if (!chosen) this.status.textContent = LACKING;
@@ -168,8 +195,8 @@ class Ask {
     const {source, state, recordings} = this.context;
     const {now} = state;
     const {sample} = this.frame;
-    const selected = selection(now.token, this.frame);
-    const wanted = selected?.side === 'row' && !this.typed ? positionOf(this.frame, selected.index) : null;
+    const selected = this.selectedWord();
+    const wanted = this.answer.word() ?? selected;
     const typed = {
       text: this.text.value,
       target: this.target.value,
@@ -189,7 +216,7 @@ class Ask {
       this.own = recording;
       if (state.now.run !== now.run) return;
       this.answer.toReveal = true;
-      state.set({recording, sample: 0, token: wanted === null ? '' : now.token, against: '', follow: false});
+      state.set({recording, sample: 0, token: selected ? now.token : '', against: '', follow: false});
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       this.status.textContent = error.message;
@@ -199,10 +226,19 @@ class Ask {
     }
   }
 
+  /** The word {position, piece} that is predicted in the row selected in the other views; null if there is none. */
+  selectedWord() {
+    const selected = selection(this.context.state.now.token, this.frame);
+    if (selected?.side !== 'row' || this.typed) return null;
+    const position = positionOf(this.frame, selected.index);
+    return {position, piece: this.frame.sample.predicts.pieces[position]};
+  }
+
   wait(asking) {
     this.asking = asking;
     this.send.disabled = asking;
     this.element.setAttribute('aria-busy', String(asking));
+    this.showStale();
     if (asking) this.status.textContent = 'asking… (the first question loads the model)';
   }
 }

@@ -31,6 +31,11 @@ export function headsOf({asked}) {
   return (asked?.patch?.heads ?? asked?.removed ?? []).map(([kind, layer, head]) => ({kind, layer, head: head ?? '*'}));
 }
 
+/** What replaced the output of these heads: zero, mean or other, a text. */
+export function howOf({asked}) {
+  return asked?.patch ? 'other' : (asked?.how ?? 'zero');
+}
+
 /** A list of heads with one more; a whole layer replaces its single heads. */
 export function withHead(removed, {kind, layer, head}) {
   const same = (one) => one.kind === kind && one.layer === layer;

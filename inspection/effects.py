@@ -1,0 +1,52 @@
+"""Answer what each head does to the predictions in a text: the losses of its tokens when that head alone is ablated."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from configs.errors import UserError
+from inspection.changes import examples_in, means_of
+from inspection.models import Models
+from inspection.predictions import logits_of, losses_of
+from inspection.question import EffectsQuestion
+from model.recording import head_places, replace_head_outputs
+from training.hardware.threads import threads_for
+
+DIGITS = 4
+"""Decimal places of a loss: the answer holds one for each head and token."""
+SECONDS = 5.0
+"""Time after which no more heads are ablated: other questions wait."""
+
+
+def effects_of(question: EffectsQuestion, models: Models, seconds: float = SECONDS) -> dict[str, Any]:
+    """Return the answer to a question, for JSON. Raises UserError if it cannot be answered.
+
+    `predicts`: the pieces of the T next tokens; where the text ends and none is known, the most likely one. `whole`:
+    their losses [T] by the whole model, in nats. `heads`: [kind, layer, head] of each head, and `losses` [heads, T]:
+    the losses without that head. `left`: number of heads that were left out because the time was over.
+    """
+    kept = models.get(question.run, question.checkpoint)
+    run = kept.run
+    examples = examples_in(question.recording, run)
+    if not examples:
+        raise UserError("the recording of this text is not there any more, or of another model: ask again")
+    example = examples[0]
+    until = time.monotonic() + seconds
+    with threads_for(run.model, len(example.target_ids)):
+        logits = logits_of(run, example)
+        expected = [*example.next_ids, *logits[len(example.next_ids) :].argmax(dim=-1).tolist()]
+        means = means_of(kept, example) if question.how == "mean" else None
+        places, losses = head_places(run.model), []
+        for head in places:
+            if time.monotonic() > until:
+                break
+            with replace_head_outputs(run.model, {head: 0.0 if means is None else means[head]}):
+                losses.append(losses_of(logits_of(run, example), expected, DIGITS))
+    return {
+        "predicts": run.tokenizers[-1].pieces(expected),
+        "whole": losses_of(logits, expected, DIGITS),
+        "heads": [list(head) for head in places[: len(losses)]],
+        "losses": losses,
+        "left": len(places) - len(losses),
+    }
