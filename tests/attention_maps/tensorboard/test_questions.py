@@ -224,17 +224,17 @@ def test_the_tab_lives_while_the_process_hangs_and_after_its_end(trained: Path) 
     tab = Tab(trained / "runs")
     recording = post(tab, QUESTION).get_json()["recording"]
     worker = tab.plugin.questions.worker
-    worker.limit = 2
+    before, worker.limit = worker.limit, 4
     hung = worker.pid
     assert hung
     os.kill(hung, signal.SIGSTOP)
     thread, answers = in_thread(lambda: post(tab, QUESTION))
-    started = time.monotonic()
     assert tab.json("meta", run="gpt", recording=recording)["samples"]
     assert tab.json("index")["runs"]["gpt"]["asked"] == [2]
-    assert time.monotonic() - started < 1.5, "they wait for the process"
+    assert not answers, "they wait for the process"
     thread.join(30)
-    assert "no answer within 2 seconds" in refusal(answers[0], 503)
+    assert "no answer within 4 seconds" in refusal(answers[0], 503)
+    worker.limit = before
     wait_until_gone(hung)
     assert post(tab, QUESTION).get_json()["recording"] == "asked_00004"
     killed = worker.pid
