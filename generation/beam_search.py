@@ -96,7 +96,7 @@ def beam_search(
         set_aside(sentence[row], written[row, beam, 1:], step.cut[row, beam])
         cache.follow(step.parent)
 
-        rows = _rows_to_keep(scores)
+        rows = rows_to_keep(scores)
         if len(rows) == 0:
             break
         if len(rows) < len(scores):
@@ -111,7 +111,7 @@ def ranked(hypotheses: list[Hypothesis], n_best: int) -> list[Hypothesis]:
     return sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)[:n_best]
 
 
-def _rows_to_keep(scores: Tensor) -> Tensor:
+def rows_to_keep(scores: Tensor) -> Tensor:
     """Return the rows of scores [N, K] to keep in the batch: all, or the active rows and a few more, if there are any.
 
     A CPU generates code for each new shape of a matrix product, which takes five times as long as the product. So the

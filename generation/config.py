@@ -111,6 +111,20 @@ class NeighbourConfig:
 
 
 @dataclass
+class MBRConfig:
+    """Minimum Bayes risk decoding (Kumar & Byrne 2004; Eikema & Aziz 2022): of sampled translations and the hypotheses
+    of the beam search, the one that is most similar to all others (mean chrF)."""
+
+    samples: int = 0
+    """Translation: number of translations to sample for each sentence, from which minimum Bayes risk decoding chooses,
+    together with the hypotheses of the beam search; 0 disables it, 32 is a good value."""
+
+    epsilon: float = 0.02
+    """Translation: sample only from tokens with at least this probability (epsilon sampling, Hewitt et al. 2022); the
+    most likely token is always kept, and 0 keeps all."""
+
+
+@dataclass
 class TranslationConfig:
     """How translations are decoded."""
 
@@ -132,6 +146,7 @@ class TranslationConfig:
     runs with `data.both_directions=true`."""
 
     neighbours: NeighbourConfig = field(default_factory=NeighbourConfig)
+    mbr: MBRConfig = field(default_factory=MBRConfig)
 
 
 @dataclass
@@ -161,7 +176,9 @@ def problems(config: GenerateConfig) -> list[str]:
     )
     found = [] if config.run else ["run=runs/NAME is needed: the folder of a trained model"]
     found += [f"{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
-    found += sampling_problems(config) + neighbour_problems(config.neighbours)
+    found += sampling_problems(config) + neighbour_problems(config.neighbours) + mbr_problems(config.mbr)
+    if config.mbr.samples and config.n_best > 1:
+        found.append(f"n_best={config.n_best}: mbr.samples chooses one translation per line; set n_best=1")
     return [*found, "stop=: an empty stop string would end every text at once"] if "" in config.stop else found
 
 
@@ -176,6 +193,18 @@ def neighbour_problems(config: NeighbourConfig) -> list[str]:
         ("temperature", 0.001 <= config.temperature <= 1000, "must be from 0.001 to 1000"),
     )
     return [f"neighbours.{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
+
+
+def mbr_problems(config: MBRConfig) -> list[str]:
+    """Return the `problems` of the settings of minimum Bayes risk decoding."""
+    if config.samples == 0 and config != MBRConfig():
+        needed = "mbr.epsilon needs the number of translations to sample, mbr.samples=32"
+        return [f"mbr.samples=0: {needed}"]
+    rules = (
+        ("samples", 0 <= config.samples <= 256, "must be from 0 to 256"),
+        ("epsilon", 0 <= config.epsilon < 1, "must be at least 0 and below 1"),
+    )
+    return [f"mbr.{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
 
 
 def sampling_problems(config: SamplingConfig) -> list[str]:
@@ -214,4 +243,5 @@ def memory_advice(config: GenerateConfig, task: str) -> str:
         ways = [f"lower samples (now {config.samples})", f"max_tokens (now {config.max_tokens})"]
     else:
         ways = [f"lower batch_tokens (now {config.batch_tokens})", f"beam_size (now {config.beam_size})"]
+        ways += [f"mbr.samples (now {config.mbr.samples})"] if config.mbr.samples else []
     return " or ".join(ways) + ("" if config.device == "cpu" else ", or choose device=cpu")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import chain, islice
+from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -15,11 +16,16 @@ from data.batches.pairs import SourceBatch, encode_sources
 from data.tokens.tokenizer import Tokenizer
 from generation.beam_search import beam_search
 from generation.config import TranslationConfig
+from generation.epsilon_sampling import epsilon_sampling, seed_of
+from generation.minimum_bayes_risk import most_similar
 from generation.neighbours.datastore import build_datastore
 from generation.neighbours.translation_memory import TranslationMemory
 from generation.translated import Found, Translation, decoded, longest_target
 from model.encoder_decoder import EncoderDecoder
 from model.fast.decoding import prepare
+
+WIDEST = 8
+"""Number of samples per sentence (`config.mbr`) above which batches have fewer tokens, so that memory is bounded."""
 
 
 def translate(
@@ -39,34 +45,41 @@ def translate(
     truncated. workers: number of batches decoded concurrently; None: one per torch thread on a CPU, at most 4; else 1.
     Of several processes (`world`), each translates every `world`-th batch, from number `rank` on: the batches, and
     therefore the translations, do not depend on the number of processes. memory: the pairs among which neighbours are
-    retrieved (`config.neighbours`); None for no retrieval.
+    retrieved (`config.neighbours`); None for no retrieval. With `config.mbr`, each n-best list is the one translation
+    that minimum Bayes risk decoding chooses.
     """
     source, target = tokenizers[0], tokenizers[-1]
     device = next(model.parameters()).device
-    context = model.config.context
+    context, mbr = model.config.context, config.mbr
+    batch_tokens = max(1, config.batch_tokens * WIDEST // max(WIDEST, mbr.samples))
 
     def search(places: list[int], sentences: list[str], batch: SourceBatch) -> Found:
         neighbours = None
         if memory is not None:
             neighbours = build_datastore(model, tokenizers, memory, sentences, config)
         limits = [longest_target(length, context) for length in batch.lengths.tolist()]
-        hypotheses = beam_search(
-            model,
-            batch.source.to(device),
-            None if batch.source_mask is None else batch.source_mask.to(device),
-            bos_id=target.bos_id,
-            eos_id=target.eos_id,
-            beam_size=config.beam_size,
-            max_length=torch.tensor(limits),
-            length_penalty=config.length_penalty,
-            n_best=config.n_best,
-            banned_ids=target.never_written,
-            neighbours=neighbours,
-        )
+        inputs: dict[str, Any] = {
+            "source": batch.source.to(device),
+            "source_mask": None if batch.source_mask is None else batch.source_mask.to(device),
+            "bos_id": target.bos_id,
+            "eos_id": target.eos_id,
+            "max_length": torch.tensor(limits),
+            "length_penalty": config.length_penalty,
+            "banned_ids": target.never_written,
+            "neighbours": neighbours,
+        }
+        n_best = config.beam_size if mbr.samples else config.n_best
+        hypotheses = beam_search(model, **inputs, beam_size=config.beam_size, n_best=n_best)
+        if mbr.samples:
+            seeds = [seed_of(sentence) for sentence in sentences]
+            sampled = epsilon_sampling(model, **inputs, samples=mbr.samples, epsilon=mbr.epsilon, seeds=seeds)
+            hypotheses = [best + others for best, others in zip(hypotheses, sampled, strict=True)]
         found = (
             [decoded(one.tokens, one.score, target, limit) for one in best]
             for best, limit in zip(hypotheses, limits, strict=True)
         )
+        if mbr.samples:
+            found = ([most_similar(candidates)] for candidates in found)
         return list(zip(places, found, strict=True))
 
     def searches() -> Iterator[Callable[[], Found]]:
@@ -77,7 +90,7 @@ def translate(
             if empty:  # nothing to search for
                 yield partial(list, [(first + place, [Translation("", 0.0)]) for place in empty])
             texts = [sentences[place] for place in full]
-            for batch in encode_sources(source, texts, config.batch_tokens, context, config.reverse):
+            for batch in encode_sources(source, texts, batch_tokens, context, config.reverse):
                 places, chosen = [first + full[index] for index in batch.indices], [texts[i] for i in batch.indices]
                 yield partial(search, places, chosen, batch)
             first += len(sentences)

@@ -61,6 +61,7 @@ def lacking(config: GenerateConfig, models: int) -> list[str]:
         ),
         (config.n_best > 1, f"n_best={config.n_best}: only torch lists several hypotheses"),
         (config.neighbours.sentences > 0, "neighbours.sentences: CTranslate2 does not retrieve neighbours"),
+        (config.mbr.samples > 0, f"mbr.samples={config.mbr.samples}: CTranslate2 has no minimum Bayes risk decoding"),
         (not supports(config.quantize), f"quantize={config.quantize}: CTranslate2 lacks this format on this CPU"),
     )
     return [reason for holds, reason in rules if holds]

@@ -10,7 +10,7 @@ from typing import Literal
 from configs.devices import DEVICES, is_device
 from configs.errors import UserError
 from configs.settings import describe, read_settings
-from generation.config import ONE_DIRECTION, NeighbourConfig, neighbour_problems
+from generation.config import ONE_DIRECTION, MBRConfig, NeighbourConfig, mbr_problems, neighbour_problems
 
 HELP = """Evaluate a run on a split: scores with 95 % intervals, as a table and as JSON in the run folder.
 
@@ -20,6 +20,7 @@ HELP = """Evaluate a run on a split: scores with 95 % intervals, as a table and 
   python evaluate.py run=runs/NAME stride=64                 GPT: overlapping windows, more context per token
   python evaluate.py run=runs/NAME tune=length_penalty       translation: choose a setting on the validation split
   python evaluate.py run=runs/NAME neighbours.sentences=8    translation: retrieve similar training pairs
+  python evaluate.py run=runs/NAME mbr.samples=32            translation: minimum Bayes risk decoding
 
 A GPT: loss, perplexity, bits per byte, perplexity per word; on the built-in stories also the pronouns. A translator:
 chrF, BLEU over characters, over given tokens and over MeCab words (pip install 'sacrebleu[ja]'), exact matches, and
@@ -28,7 +29,7 @@ baselines. The run may still be training. The table goes to standard output, pro
 Settings (key=value):"""
 
 METHOD = {"stride": "gpt"}
-METHOD |= dict.fromkeys(("beam_size", "length_penalty", "tune", "reverse", "neighbours"), "translate")
+METHOD |= dict.fromkeys(("beam_size", "length_penalty", "tune", "reverse", "neighbours", "mbr"), "translate")
 """The task of each setting that only one task has."""
 
 
@@ -101,6 +102,7 @@ class EvaluateSettings:
 
     data: DataPlace = field(default_factory=DataPlace)
     neighbours: NeighbourConfig = field(default_factory=NeighbourConfig)
+    mbr: MBRConfig = field(default_factory=MBRConfig)
 
 
 def evaluate_help() -> str:
@@ -137,7 +139,7 @@ def problems(settings: EvaluateSettings) -> list[str]:
     )
     broken = [(key, rule) for key, holds, rule in rules if not holds]
     found = [rule if key == "run" else f"{key}={getattr(settings, key)}: {rule}" for key, rule in broken]
-    return found + neighbour_problems(settings.neighbours)
+    return found + neighbour_problems(settings.neighbours) + mbr_problems(settings.mbr)
 
 
 def is_checkpoint(name: str) -> bool:

@@ -98,7 +98,7 @@ def options(subject: Subject, settings: EvaluateSettings) -> TranslationConfig:
     trainer = subject.config.trainer
     beam = trainer.beam_size if settings.beam_size is None else settings.beam_size
     penalty = trainer.length_penalty if settings.length_penalty is None else settings.length_penalty
-    return TranslationConfig(beam, penalty, reverse=settings.reverse, neighbours=settings.neighbours)
+    return TranslationConfig(beam, penalty, reverse=settings.reverse, neighbours=settings.neighbours, mbr=settings.mbr)
 
 
 def pairs_to_retrieve(subject: Subject, config: TranslationConfig) -> TranslationMemory | None:
@@ -171,8 +171,9 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
 
 
 def unusual(config: TranslationConfig) -> dict[str, Any]:
-    """Return the settings of the retrieval and the direction for the protocol, if they are not the usual ones."""
+    """Return the settings of retrieval, MBR decoding and direction for the protocol, if they are not the usual ones."""
     found = {"neighbours": asdict(config.neighbours)} if config.neighbours.sentences else {}
+    found |= {"mbr": asdict(config.mbr)} if config.mbr.samples else {}
     return found | ({"reverse": True} if config.reverse else {})
 
 
@@ -183,7 +184,8 @@ def described(subject: Subject, role: str, config: TranslationConfig) -> str:
     retrieved = f", {near.sentences} neighbours: weight={near.weight:g}, temperature={near.temperature:g}"
     decoding = f"beam_size={config.beam_size}, length_penalty={config.length_penalty:g}"
     direction = ", reverse" * config.reverse
-    return f"{name}: {subject.steps}, {decoding}{direction}{retrieved * (near.sentences > 0)}"
+    sampled = f", MBR: samples={config.mbr.samples}, epsilon={config.mbr.epsilon:g}" * (config.mbr.samples > 0)
+    return f"{name}: {subject.steps}, {decoding}{direction}{retrieved * (near.sentences > 0)}{sampled}"
 
 
 def row(name: str, figures: dict[str, Figure]) -> list[str]:
