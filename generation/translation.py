@@ -16,8 +16,8 @@ from data.batches.pairs import SourceBatch, encode_sources
 from data.tokens.tokenizer import Tokenizer
 from generation.beam_search import beam_search
 from generation.config import TranslationConfig
-from generation.epsilon_sampling import epsilon_sampling, seed_of
-from generation.minimum_bayes_risk import most_similar
+from generation.mbr.epsilon_sampling import epsilon_sampling, seed_of
+from generation.mbr.most_similar import most_similar
 from generation.neighbours.datastore import build_datastore
 from generation.neighbours.translation_memory import TranslationMemory
 from generation.translated import Found, Translation, decoded, longest_target

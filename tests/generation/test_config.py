@@ -9,6 +9,8 @@ def test_memory_advice_names_what_the_task_has() -> None:
     assert memory_advice(config, "gpt") == "lower samples (now 1) or max_tokens (now 200), or choose device=cpu"
     config.device = "cpu"
     assert memory_advice(config, "translate") == "lower batch_tokens (now 1024) or beam_size (now 4)"
+    config.mbr.samples = 32
+    assert memory_advice(config, "translate").endswith(" or mbr.samples (now 32)")
 
 
 def test_settings_of_the_other_task_are_refused() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from configs.errors import UserError
-from generation.config import GenerateConfig, NeighbourConfig
+from generation.config import GenerateConfig, MBRConfig, NeighbourConfig
 from generation.engines import choice
 from generation.engines.choice import MOST_PARAMETERS, choose_engine
 from model.config import ModelConfig
@@ -47,6 +47,7 @@ LACKING = {
     "attention": GenerateConfig(attention=True),
     "n_best": GenerateConfig(n_best=2),
     "neighbours.sentences": GenerateConfig(neighbours=NeighbourConfig(sentences=8)),
+    "mbr.samples": GenerateConfig(mbr=MBRConfig(samples=8)),
     "quantize": GenerateConfig(quantize="bf16"),
 }
 

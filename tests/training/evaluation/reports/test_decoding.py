@@ -59,6 +59,32 @@ def test_neighbours_are_retrieved_from_the_training_pairs_and_tuned(
 
 
 @pytest.mark.slow
+def test_minimum_bayes_risk_decoding_is_evaluated_and_translates(
+    folder: Path, evaluate: Program, generate: Program
+) -> None:
+    """Guards against samples without effect, a result without them in its protocol, and translations of generate.py
+    that are not those of evaluate.py."""
+    mbr = ["mbr.samples=16", "mbr.epsilon=0.01", "beam_size=2"]
+    for run, options in (("pairs", []), ("both", ["reverse=true"])):
+        code, out, _ = evaluate(f"run=runs/{run}", "split=valid", *mbr, *options)
+        assert code == 0
+        assert "MBR: samples=16, epsilon=0.01" in out
+        found = result(folder, run, "valid.reverse" if options else "valid")
+        assert found["protocol"]["mbr"] == {"samples": 16, "epsilon": 0.01}
+        translations = {each["source"]: each["hypothesis"] for each in found["translations"]}
+        lines = list(translations)[::-1][:8]
+        code, out, _ = generate(f"run=runs/{run}", "prompt=" + "\n".join(lines), *mbr, *options)
+        assert (code, out.splitlines()) == (0, [translations[line] for line in lines])
+    assert evaluate("run=runs/pairs", "split=valid", "beam_size=2")[0] == 0
+    without = result(folder, "pairs", "valid")
+    assert "mbr" not in without["protocol"]
+    assert evaluate("run=runs/pairs", "split=valid", *mbr, "neighbours.sentences=2")[0] == 0
+    assert generate("run=runs/pairs,runs/pairs", "prompt=3 cats sing", *mbr)[0] == 0
+    problem = "mbr: runs/chars is a language model and has no such setting (task=gpt)"
+    assert evaluate("run=runs/chars", "mbr.samples=8") == (2, "", f"error: {problem}\n")
+
+
+@pytest.mark.slow
 def test_a_run_with_both_directions_translates_both_ways(folder: Path, evaluate: Program, generate: Program) -> None:
     """Guards against a direction that the model ignores, scores of the wrong side, and a run that has one direction
     only."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Sequence
 
 import torch
@@ -22,7 +23,8 @@ def keep_epsilon(log_probabilities: Tensor, epsilon: float) -> Tensor:
     """Set log-probabilities [..., V] of tokens with a probability below epsilon to -inf, except that of the most likely
     token (Hewitt et al. 2022)."""
     largest = log_probabilities.amax(dim=-1, keepdim=True)  # [..., 1]
-    unlikely = (log_probabilities.exp() < epsilon) & (log_probabilities < largest)
+    bound = math.log(epsilon) if epsilon else float("-inf")
+    unlikely = (log_probabilities < bound) & (log_probabilities < largest)
     return log_probabilities.masked_fill(unlikely, float("-inf"))
 
 

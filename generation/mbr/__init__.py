@@ -1,0 +1,1 @@
+"""Minimum Bayes risk decoding: sampled translations, and the choice of the most typical one."""
