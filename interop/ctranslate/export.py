@@ -1,4 +1,4 @@
-"""Write a trained model as a folder for CTranslate2: its model, and the SentencePiece tokenizers beside it."""
+"""Write a trained model as a folder for CTranslate2: its model, the SentencePiece tokenizers, and a model card."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from configs.errors import UserError
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interop.ctranslate.model import generator_spec, translator_spec
+from interop.ctranslate.usage import usage
+from interop.model_card import model_card
 from interop.settings import ExportSettings
 from interop.trained import Trained
 from model.encoder_decoder import EncoderDecoder
@@ -21,7 +23,7 @@ ONE, TWO = ("sentencepiece.model",), ("sentencepiece.source.model", "sentencepie
 
 
 def write_ctranslate2(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
-    """Write model and tokenizers; as `interop.formats.Exporter`."""
+    """Write model, tokenizers and model card; as `interop.formats.Exporter`."""
     for tokenizer in trained.tokenizers:
         if not isinstance(tokenizer, SentencePieceTokenizer):
             fix = "use format=huggingface, and ct2-transformers-converter on that folder"
@@ -30,10 +32,12 @@ def write_ctranslate2(trained: Trained, folder: Path, settings: ExportSettings) 
     names = ONE if len(trained.tokenizers) == 1 else TWO
     for name, tokenizer in zip(names, trained.tokenizers, strict=True):
         tokenizer.save(folder / name)
+    (folder / "README.md").write_text(model_card(trained, usage(trained, names), []), encoding="utf-8")
     kind = "Generator" if isinstance(trained.model, GPT) else "Translator"
     return [
         f"{settings.to}: a model for CTranslate2, in float32; compute_type='int8' rounds it while it is loaded",
         f"ctranslate2.{kind}({str(settings.to)!r}) takes and returns the pieces of {' and '.join(names)}",
+        "README.md: how to use it",
     ]
 
 

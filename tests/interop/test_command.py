@@ -13,7 +13,7 @@ from configs.errors import UserError
 from configs.whole_folder import check_new, whole_folder
 from interop.formats import FORMATS, exporter
 from interop.settings import parse_settings
-from tests.conftest import environment, export_command
+from tests.conftest import environment, export_command, generate_command
 from tests.training.evaluation.reports.programs import command
 
 
@@ -37,6 +37,28 @@ def test_a_run_is_exported_once(
 
     assert command(monkeypatch, export_command, run, to) == 2
     assert capsys.readouterr().err == f"error: {to}: exists already; choose another folder, or delete it\n"
+
+
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_the_code_in_the_model_card_of_ctranslate2_works(
+    task: str, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards against a folder without a model card, and examples with names that CTranslate2 does not know."""
+    monkeypatch.chdir(tmp_path)
+    assert command(monkeypatch, export_command, f"run={trained}/runs/{task}", "to=out", "format=ctranslate2") == 0
+    card = Path("out/README.md").read_text(encoding="utf-8")
+    assert "library_name: ctranslate2" in card
+    code = card.partition("```python\n")[2].partition("```")[0].replace("FOLDER", "out")
+    if task == "gpt":
+        code = code.replace("0.8", "0.001")  # the most likely tokens
+        ours = ["prompt=Once upon a time", "temperature=0", "max_tokens=16", "engine=torch"]
+    else:
+        ours = ["prompt=I like apples.", "engine=torch"]
+    capsys.readouterr()
+    exec(code)
+    found = capsys.readouterr().out
+    assert command(monkeypatch, generate_command, f"run={trained}/runs/{task}", *ours) == 0
+    assert found.strip() == capsys.readouterr().out.strip()
 
 
 def test_an_ensemble_is_refused(
