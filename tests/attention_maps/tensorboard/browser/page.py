@@ -162,6 +162,6 @@ def slide(page: Page, label: str, *keys: str) -> None:
     page.settle()
 
 
-def wait_for(page: Page, selector: str, text: str) -> None:
+def wait_for(page: Page, selector: str, text: str, seconds: float = WAIT) -> None:
     """Wait until an element shows a text."""
-    page.wait(f"return document.querySelector({selector!r})?.textContent.includes({text!r})")
+    page.wait(f"return document.querySelector({selector!r})?.textContent.includes({text!r})", seconds)

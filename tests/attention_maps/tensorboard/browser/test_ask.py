@@ -14,6 +14,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.keys import Keys
 
 from attention_maps.ask.export import ExportSettings, export
+from attention_maps.tensorboard.worker_process import FIRST_LIMIT
 from tests.attention_maps.tensorboard.browser.conftest import Open, serving
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 from training.checkpoints.early_weights import save_early_weights
@@ -72,7 +73,7 @@ def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
     assert runs.find(TEXT).get_attribute("value"), "the text of the example is offered"
     typed(runs, TEXT, "Ken had a pen.")
     runs.find(TEXT).send_keys(Keys.CONTROL, Keys.ENTER)
-    wait_for(runs, STATUS, "is answered")
+    wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
     runs.settle()
     first = runs.text(".step-title")
     assert first.startswith("question ")
@@ -213,7 +214,7 @@ def test_the_weights_nearest_to_the_step_shown_are_asked(open_folder: Open, trai
     page.load(run="gpt", view="ask", recording="step_00000001")
     wait_for(page, ".kept-weights", "The model of step 0 is asked; the maps at the left are of step 1.")
     page.click(".ask-send")
-    wait_for(page, f"{ANSWER} h3", "model of step 0, the whole model")
+    wait_for(page, f"{ANSWER} h3", "model of step 0, the whole model", FIRST_LIMIT)
     page.show(run="gpt", view="ask", recording="step_00000006")
     page.wait("return document.querySelector('.kept-weights').hidden")
     page.choose("checkpoint", "step 4")
@@ -324,7 +325,8 @@ def test_a_process_that_is_killed_is_said_and_replaced(runs: Page) -> None:
     """Guards against a page that waits for ever, or has to be loaded again."""
     typed(runs, TEXT, "Ken had a pen.")
     runs.click(".ask-send")
-    wait_for(runs, STATUS, "is answered")
+    wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
+    runs.wait("return document.querySelector('.ask-effects caption')", FIRST_LIMIT)  # it has answered everything
     port = runs.address.rstrip("/").rpartition(":")[2]
     (worker,) = [pid for pid in processes("inspection.worker") if f"--port\0{port}" in command_of(parent_of(pid))]
     os.kill(worker, signal.SIGSTOP)
@@ -335,7 +337,7 @@ def test_a_process_that_is_killed_is_said_and_replaced(runs: Page) -> None:
     wait_for(runs, STATUS, "was ended by SIGKILL")
     assert runs.find(".ask-send").is_enabled()
     runs.click(".ask-send")
-    wait_for(runs, STATUS, "is answered")
+    wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
 
 
 def processes(name: str) -> list[int]:
