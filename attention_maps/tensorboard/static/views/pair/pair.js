@@ -180,7 +180,8 @@ class Pair {
     const since = '“Since”: from this step to the last one, single dips aside, the weight is at least half of the last one.';
     const both = ' Both rows of the first word count: the one that predicts it and the one that reads it.';
     const rows = this.answers.predicts && this.answers.reads ? both : '';
-    this.note.textContent = `“More”: percentage points between the two. ${since}${rows}${more}${weighted}`;
+    const others = 'Others are words that stand for something else than the second word.';
+    this.note.textContent = `${others} “More”: percentage points between the two. ${since}${rows}${more}${weighted}`;
   }
 
   /** The axes of all lines: the range of the weights, and the first and last step. */

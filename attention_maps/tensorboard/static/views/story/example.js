@@ -12,6 +12,9 @@ import {loadLayers, loadWordPair, rivalOf} from '../pair/word_pair.js';
 import {selection} from '../tokens.js';
 import {nameOf} from './picture.js';
 
+/** Fraction of the weight of the antecedent from which that of another word is nearly the same. */
+const CLOSE = 0.8;
+
 /**
  * {element, draw(frame), show(heads), wordsFor(name)}: a sentence, hidden for a text without gold labels. `show` gets the heads of
  * history.js, of which one may be labelled for what the sentence is about.
@@ -79,13 +82,14 @@ export function createExample(context) {
     const several = kindsOf(frame.meta, context.fitted().sample).length > 1;
     const titleOf = ({layer, head}) => nameOf({kind: frame.kind, layer, number: layerNumber(frame.meta, frame.kind, layer), head}, several);
     const [best] = ranked.heads;
-    const since = best.since > 0 ? `, since step ${ranked.steps[best.since].toLocaleString('en')}` : '';
+    const since = best.since > 0 ? `, at least half of it since step ${ranked.steps[best.since].toLocaleString('en')}` : '';
     const labelled = strongest(heads.filter((one) => one.kind === frame.kind && one.roles.some(({name}) => name === 'coreference')));
     const other = labelled && ranked.heads.find((one) => one.layer === labelled.layer && one.head === labelled.head);
     const beside = other && other !== best ? `; ${titleOf(other)}, “coreference”: ${percent(other.weight)}` : '';
     const {name} = frame.sample;
     const {rival} = ranked;
-    const against = isSeen(rival) ? ` against ${percent(rival.weight)} to “${frame.columns[rival.column].text}”` : '';
+    const close = isSeen(rival) && rival.weight > CLOSE * best.weight ? ', nearly a tie,' : '';
+    const against = isSeen(rival) ? ` against ${percent(rival.weight)} to “${frame.columns[rival.column].text}”${close}` : '';
     const words = `Example shown${name && `, ${name}`}: from “${frame.rows[pair.row].text}” to “${frame.columns[pair.column].text}”`;
     const text = `${words} most by ${titleOf(best)}, ${percent(best.weight)}${against} at the end${since}${beside}.`;
     const onclick = () => context.state.set({kind: frame.kind, view: 'pair', ...wordsOf(pair)});
