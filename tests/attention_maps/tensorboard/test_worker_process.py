@@ -221,6 +221,7 @@ def test_the_process_ends_with_tensorboard(trained: Path, tmp_path: Path, end: s
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,  # ignored where `&` starts the tests
     )
     address = f"{address_of(process)}data/plugin/attention/ask"
 

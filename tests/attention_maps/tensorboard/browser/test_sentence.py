@@ -102,6 +102,7 @@ def test_a_pronoun_is_judged_by_its_antecedent(views: Page) -> None:
     assert views.text(".gold-known") == "gold antecedent: Kate"
     assert views.text(".verdict.right") == "✓ right: it gets the largest weight (31.3 %)"
     assert "named before (Kate, pen), each with all its mentions" in views.text(".sentence-panel .rule")
+    assert "This row reads the word; the row that predicts it is under" in views.text(".sentence-panel .rule")
     views.find(token("r6")).send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.ARROW_LEFT)
     views.settle()
     assert views.text(".verdict.right") == "✓ right: it gets the largest weight (25.0 %)", "“hid” is no candidate"

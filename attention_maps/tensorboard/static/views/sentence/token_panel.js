@@ -74,7 +74,7 @@ function verdict(frame, chosen) {
   return [
     known,
     element('p', {class: gold.found && !gold.tied ? 'verdict right' : 'verdict wrong', lang: languageOf(first)}, text),
-    element('p', {class: 'muted rule'}, rule(frame, gold.compared, textOf)),
+    element('p', {class: 'muted rule'}, rule(frame, gold.compared, textOf) + otherRow(frame)),
   ];
 }
 
@@ -87,6 +87,13 @@ function rule(frame, {nouns, rivals}, textOf) {
   }
   const words = frame.causal ? 'all words before it' : 'all other words';
   return `Compared: ${words}. This text has no list of people and things.`;
+}
+
+/** Where the other row of the same word is: a head may find the antecedent in one of them only. */
+function otherRow({kind, rowsNamed}) {
+  if (kind !== 'decoder') return '';
+  const [does, other] = rowsNamed === 'predicts' ? ['predicts', 'reads'] : ['reads', 'predicts'];
+  return ` This row ${does} the word; the row that ${other} it is under “rows labelled by ${other}”.`;
 }
 
 function strongestOf(frame, {side, index}) {
