@@ -57,7 +57,8 @@ def write_gguf(trained: Trained, folder: Path, settings: ExportSettings) -> list
 
 def write_file(model: GPT, tokenizer: Tokenizer, path: Path, name: str) -> str:
     """Write the file -> the architecture. Raises UserError naming each option that llama.cpp does not have."""
-    kind, words = architecture(model.config), vocabulary(tokenizer)
+    words = vocabulary(tokenizer)
+    kind = architecture(model.config)
     weights = tensors(model, kind, words.byte_rows, tokenizer.unk_id)
     writer = gguf.GGUFWriter(path, kind)
     writer.add_name(name)

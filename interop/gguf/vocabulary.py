@@ -43,7 +43,8 @@ def vocabulary(tokenizer: Tokenizer) -> Vocabulary:
     A BPE vocabulary without bytes gets 256 tokens for them: llama.cpp aborts at a character that it cannot write.
     """
     if not isinstance(tokenizer, SentencePieceTokenizer):
-        raise UserError("format=gguf: only tokenizers trained here are carried, from SentencePiece")
+        fix = "use format=huggingface, and convert_hf_to_gguf.py of llama.cpp on that folder"
+        raise UserError(f"format=gguf: the tokenizer came with a model of transformers (init_from): {fix}")
     model = Proto.FromString(tokenizer.model)
     spec = model.trainer_spec
     kind, with_bytes = spec.ModelType.Name(spec.model_type).lower(), spec.byte_fallback

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
+from configs.errors import UserError
 from configs.program import expanded
 from data.config import TokenizerConfig
 from interop.pretrained.folder import Pretrained, is_pretrained, read_folder
 from model.config import ModelConfig
 from training.config import TrainConfig
 from training.run_folder.saved_config import load_config, run_and_checkpoint
+
+HUB = re.compile(r"[\w.-]+/[\w.-]+")
+"""Name of a model on the hub: owner/name."""
 
 OWN = ("dropout", "word_dropout", "attention_dropout")
 """Settings of the model that a new run does not inherit."""
@@ -30,6 +35,11 @@ def read_origin(init_from: str) -> Origin:
     """Read the config of the run, or of the folder of transformers, that `init_from` names, without torch. Raises
     UserError."""
     path = expanded(init_from)
+    if HUB.fullmatch(init_from) and not path.parent.exists():
+        download = f"hf download {init_from} --local-dir {path.name}"
+        raise UserError(
+            f"init_from={init_from}: no such run folder; a model of the hub is downloaded first: {download}"
+        )
     if is_pretrained(path):
         from interop.pretrained.tokenizers import tokenizer_config  # late: most runs need no tokenizer here
 

@@ -157,7 +157,9 @@ def test_weights_that_do_not_fit_are_named(copied: Path) -> None:
         assert message in damaged(copied)
 
 
-def test_settings_that_contradict_the_folder_are_named(gpt2: Path, marian: Path) -> None:
+def test_settings_that_contradict_the_folder_are_named(
+    gpt2: Path, marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Guards against settings that are ignored without a word."""
     text = ["data=text", "data.path=book.txt", f"init_from={gpt2}"]
     wrong = ("model.width=64", "tokenizer.kind=char", "model.context=64", "model.norm=rms")
@@ -170,6 +172,9 @@ def test_settings_that_contradict_the_folder_are_named(gpt2: Path, marian: Path)
     shorter = compose_run([*text, "model.context=16"])
     assert (shorter.problems, shorter.config.model.context) == ([], 16)
     assert compose_run(text).config.model.context == 32
+    monkeypatch.chdir(tmp_path)
+    (problem,) = compose_run(["data=text", "data.path=book.txt", "init_from=openai-community/gpt2"]).problems
+    assert problem.endswith("is downloaded first: hf download openai-community/gpt2 --local-dir gpt2")
     assert "add task=translate" in compose_run(["data=pairs", "data.path=x", f"init_from={marian}"]).problems[0]
 
 
