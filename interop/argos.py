@@ -74,7 +74,7 @@ def write_argos(trained: Trained, folder: Path, settings: ExportSettings) -> lis
     root = f"translate-{source}_{target}-{VERSION.replace('.', '_')}"
     file = f"{root}.argosmodel"
     text = USAGE.replace("FILE", file).replace("SOURCE", source).replace("TARGET", target)
-    card = model_card(trained, Usage("argos-translate", ["argos-translate", "ctranslate2"], text), [])
+    card = model_card(trained, Usage("argos-translate", ["argos-translate", "ctranslate2"], text, (source, target)), [])
     (folder / "README.md").write_text(card, encoding="utf-8")
     with TemporaryDirectory(dir=folder) as place:
         package = Path(place) / root

@@ -38,6 +38,9 @@ class Usage:
     text: str
     """Markdown: code that loads the model, and what differs from Chumoku."""
 
+    languages: Sequence[str] = ()
+    """Codes of the languages, if they are known."""
+
 
 def model_card(trained: Trained, usage: Usage, checks: Iterable[str]) -> str:
     """Return the model card. checks: what was compared between the exported model and ours, and the result."""
@@ -66,11 +69,11 @@ def front_matter(trained: Trained, usage: Usage) -> str:
     """Return the fields that the hub reads; the licence is left for the author."""
     primer = trained.config["data"]["source"] == "primer"
     translator = trained.config["task"] == "translate"
-    languages = (["en", "ja"] if translator else ["en"]) if primer else []
+    languages = usage.languages or ((["en", "ja"] if translator else ["en"]) if primer else [])
     lines = [
         "---",
         "license:  # to fill in: mit, apache-2.0, cc-by-4.0 ...",
-        f"language: [{', '.join(languages)}]" + ("" if primer else "  # to fill in: en, ja ..."),
+        f"language: [{', '.join(languages)}]" + ("" if languages else "  # to fill in: en, ja ..."),
         f"pipeline_tag: {'translation' if translator else 'text-generation'}",
         f"tags: [{', '.join(('chumoku', *usage.tags))}]",
         *([f"library_name: {usage.library}"] if usage.library else []),

@@ -28,20 +28,20 @@ from model.encoder_decoder import EncoderDecoder
 GRAPH = "model.onnx"
 
 USE = """```python
-import onnxruntime
+NUMPYimport onnxruntime
 from transformers import AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("FOLDER", trust_remote_code=False)
 session = onnxruntime.InferenceSession("FOLDER/model.onnx")
-inputs = dict(tokenizer("Once upon a time", return_tensors="np"))
-logits = session.run(["logits"], inputs)[0]
+inputs = dict(tokenizer("TEXT", return_tensors="np"))
+TARGETlogits = session.run(["logits"], inputs)[0]
 ```
 
 The graph computes the logits of whole texts of any length up to the context, without a cache of keys and
 values.INPUTS"""
 
-TRANSLATING = """ Of a translator the input `decoder_input_ids` begins with the id of bos, BOS,
-and goes on with the tokens written so far."""
+TRANSLATING = """ The input `decoder_input_ids` begins with the id of bos, BOS, and goes on with the tokens
+written so far; the last row of the logits belongs to the next one."""
 
 
 def write_onnx(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
@@ -54,10 +54,21 @@ def write_onnx(trained: Trained, folder: Path, settings: ExportSettings) -> list
     save_graph(theirs, inputs(trained, 7, 9), folder)
     save_tokenizers(trained, folder)
     checks = [check_graph(trained, folder)]
-    text = USE.replace("INPUTS", "" if not isinstance(trained.model, EncoderDecoder) else TRANSLATING)
-    use = Usage("onnx", ["onnxruntime"], text.replace("BOS", str(trained.tokenizers[-1].bos_id)))
+    use = Usage("onnx", ["onnxruntime"], usage(trained))
     (folder / "README.md").write_text(model_card(trained, use, checks), encoding="utf-8")
     return [f"{settings.to}: {GRAPH} for ONNX Runtime and others", *checks, "README.md: how to use it"]
+
+
+def usage(trained: Trained) -> str:
+    """Return the Markdown of how to use the graph."""
+    values = {"NUMPY": "", "TEXT": "Once upon a time", "TARGET": "", "INPUTS": ""}
+    if isinstance(trained.model, EncoderDecoder):
+        first = 'inputs["decoder_input_ids"] = numpy.array([[BOS]])\n'
+        values = {"NUMPY": "import numpy\n", "TEXT": "I like apples.", "TARGET": first, "INPUTS": TRANSLATING}
+    text = USE
+    for name, value in values.items():
+        text = text.replace(name, value)
+    return text.replace("BOS", str(trained.tokenizers[-1].bos_id))
 
 
 def inputs(trained: Trained, source: int, target: int) -> dict[str, Tensor]:

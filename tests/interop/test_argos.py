@@ -72,6 +72,7 @@ def test_a_package_is_laid_out_and_translates_as_argos_translate_does(translator
     assert metadata["type"] == "translate"
     languages = [metadata[key] for key in ("from_code", "from_name", "to_code", "to_name")]
     assert languages == ["en", "English", "ja", "Japanese"]
+    assert "language: [en, ja]\n" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
     # As argostranslate/translate.py: its settings, its tokenizer. Only the limits of length are ours; their default
     # excludes an empty hypothesis, which ours counts among those that have ended.

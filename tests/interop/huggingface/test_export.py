@@ -176,7 +176,9 @@ def test_an_onnx_graph_computes_our_logits(task: str, gpt: Trained, tmp_path: Pa
     (tmp_path / "out").mkdir()
     written = write_onnx(trained, tmp_path / "out", ExportSettings(to="out"))
     assert "logits equal" in written[1]
-    assert "onnxruntime.InferenceSession" in (tmp_path / "out" / "README.md").read_text("utf-8")
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    exec(card.partition("```python\n")[2].partition("```")[0].replace("FOLDER", str(tmp_path / "out")), names := {})
+    assert names["logits"].shape[2] == trained.model.vocab_size
     session = onnxruntime.InferenceSession(tmp_path / "out" / "model.onnx")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out", trust_remote_code=False)
     found = tokenizer(SENTENCES[0], return_tensors="np")
