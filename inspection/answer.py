@@ -8,10 +8,11 @@ from typing import Any
 from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.recording import Recording
-from inspection.changes import changed_outputs, labels_of
+from inspection.changes import changed_outputs
 from inspection.models import KeptModel, Labels, Models
 from inspection.predictions import logits_of, losses_of, next_tokens
 from inspection.question import Question
+from inspection.recorded import labels_of
 from inspection.texts import check_task, continued, example_of, limit_of, notes_on, translation_of
 from interpretability.recorder import record
 from model.recording import replace_head_outputs

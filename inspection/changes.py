@@ -1,25 +1,19 @@
-"""The outputs that replace those of removed and patched heads, and what is read of the recordings of a run."""
+"""The outputs that replace those of removed and patched heads."""
 
 from __future__ import annotations
-
-from contextlib import suppress
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.undisturbed import undisturbed
 from configs.errors import UserError
-from inspection.models import KeptModel, Labels
+from inspection.models import KeptModel
 from inspection.question import Named, Patch, Question
+from inspection.recorded import recorded_examples
 from inspection.texts import example_of
 from model.recording import Head, chosen_heads, record_head_outputs
 from training.run_folder.loaded_run import LoadedRun
-
-EXAMPLES = 8
-"""Maximum number of recorded examples over whose positions the mean output of a head is computed."""
 
 
 def changed_outputs(question: Question, kept: KeptModel, example: Example) -> dict[Head, Tensor | float]:
@@ -69,8 +63,8 @@ def means_of(kept: KeptModel, example: Example) -> dict[Head, Tensor]:
 
 
 def mean_outputs(run: LoadedRun, example: Example) -> dict[Head, Tensor]:
-    """Return the mean output [D] of each head over all positions of the examples in the newest recording of the run
-    (its probes and validation examples, at most `EXAMPLES`); without a readable recording, over those of `example`."""
+    """Return the mean output [D] of each head over all positions of the `recorded_examples` of the run (probes and
+    validation examples); without a readable recording, over those of `example`."""
     sums: dict[Head, Tensor] = {}
     counts: dict[Head, int] = {}
     for one in recorded_examples(run) or [example]:
@@ -78,42 +72,6 @@ def mean_outputs(run: LoadedRun, example: Example) -> dict[Head, Tensor]:
             sums[head] = sums.get(head, torch.zeros_like(output[0])) + output.sum(dim=0)
             counts[head] = counts.get(head, 0) + len(output)
     return {head: total / counts[head] for head, total in sums.items()}
-
-
-def recorded_examples(run: LoadedRun) -> list[Example]:
-    """Return the examples of the newest recording of the run that the model can read, at most `EXAMPLES`."""
-    steps = store.steps(run.folder)
-    return examples_in(steps[max(steps)], run)[:EXAMPLES] if steps else []
-
-
-def examples_in(file: Path, run: LoadedRun) -> list[Example]:
-    """Return the examples of a recording that the model can read; the file may be missing or damaged."""
-    try:
-        samples = store.outline(file)[0].samples
-    except (store.RecordingError, OSError):
-        return []
-    sizes, context = [one.vocab_size for one in run.tokenizers], run.model.config.context
-    found = []
-    for sample in samples:
-        source, reads, predicts = sample.source and sample.source.ids, sample.reads, sample.predicts
-        sides = [(reads.ids, sizes[-1]), ((0,) if source is None else source, sizes[0])]
-        fits = all(0 < len(ids) <= context and all(0 <= one < size for one in ids) for ids, size in sides)
-        known = len(reads.ids) - 1 <= len(predicts.ids) <= len(reads.ids)
-        known = known and all(0 <= one < sizes[-1] for one in predicts.ids)
-        if fits and known and (source is None) == (run.config.task == "gpt"):
-            found.append(Example(reads.ids, reads.pieces, predicts.ids, predicts.pieces, source))
-    return found
-
-
-def labels_of(kept: KeptModel) -> Labels | None:
-    """Return the labels of the heads in the recorded step nearest to that of the weights, which are measured on many
-    examples; None if no such recording can be read."""
-    steps = store.steps(kept.run.folder)
-    if kept.labels is None and steps:
-        nearest = min(steps, key=lambda step: abs(step - kept.run.step))
-        with suppress(store.RecordingError, OSError):
-            kept.labels = store.outline(steps[nearest])[0].labels
-    return kept.labels
 
 
 def head_outputs(run: LoadedRun, example: Example) -> dict[Head, Tensor]:

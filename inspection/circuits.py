@@ -11,9 +11,10 @@ import torch
 
 from configs.errors import UserError
 from data.tokens.tokenizer import Tokenizer
-from inspection.changes import heads_of, recorded_examples
+from inspection.changes import heads_of
 from inspection.models import Models
 from inspection.question import CircuitQuestion
+from inspection.recorded import recorded_examples
 from interpretability.circuits import TokenTable, circuits
 from training.run_folder.loaded_run import LoadedRun
 

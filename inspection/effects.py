@@ -6,10 +6,11 @@ import time
 from typing import Any
 
 from configs.errors import UserError
-from inspection.changes import examples_in, means_of
+from inspection.changes import means_of
 from inspection.models import Models
 from inspection.predictions import logits_of, losses_of
 from inspection.question import EffectsQuestion
+from inspection.recorded import examples_in
 from model.recording import head_places, replace_head_outputs
 from training.hardware.threads import threads_for
 
