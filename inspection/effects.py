@@ -14,8 +14,6 @@ from inspection.recorded import examples_in
 from model.recording import head_places, replace_head_outputs
 from training.hardware.threads import threads_for
 
-DIGITS = 4
-"""Decimal places of a loss: the answer holds one for each head and token."""
 SECONDS = 5.0
 """Time after which no more heads are ablated: other questions wait."""
 
@@ -43,10 +41,10 @@ def effects_of(question: EffectsQuestion, models: Models, seconds: float = SECON
             if time.monotonic() > until:
                 break
             with replace_head_outputs(run.model, {head: 0.0 if means is None else means[head]}):
-                losses.append(losses_of(logits_of(run, example), expected, DIGITS))
+                losses.append(losses_of(logits_of(run, example), expected))
     return {
         "predicts": run.tokenizers[-1].pieces(expected),
-        "whole": losses_of(logits, expected, DIGITS),
+        "whole": losses_of(logits, expected),
         "heads": [list(head) for head in places[: len(losses)]],
         "losses": losses,
         "left": len(places) - len(losses),

@@ -25,11 +25,11 @@ def logits_of(run: LoadedRun, example: Example) -> Tensor:
         return run.model(*inputs_of(example))[0].float()
 
 
-def losses_of(logits: Tensor, expected: Sequence[int], digits: int = 6) -> list[float | None]:
+def losses_of(logits: Tensor, expected: Sequence[int]) -> list[float | None]:
     """Return the loss of each expected next token in nats; logits [T, V], of which the first rows are read."""
     tokens = torch.tensor(list(expected), dtype=torch.long)
     losses = F.cross_entropy(logits[: len(tokens)], tokens, reduction="none")
-    return [_rounded(loss, digits) for loss in losses.tolist()]
+    return [_rounded(loss) for loss in losses.tolist()]
 
 
 def next_tokens(run: LoadedRun, example: Example, logits: Tensor, whole: Tensor | None) -> list[list[list[Any]]]:
@@ -56,6 +56,6 @@ def _chance(chances: Tensor | None, row: int, token: int) -> float | None:
     return None if chances is None else _rounded(float(chances[row, token]))
 
 
-def _rounded(number: float, digits: int = 6) -> float | None:
+def _rounded(number: float) -> float | None:
     """Round a number; one that is not finite becomes None, because browsers reject NaN in JSON."""
-    return round(number, digits) if math.isfinite(number) else None
+    return round(number, 6) if math.isfinite(number) else None
