@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 
 from configs.devices import DEVICES, is_device
@@ -175,8 +176,8 @@ def problems(config: GenerateConfig) -> list[str]:
         ("batch_tokens", config.batch_tokens >= 1, "must be at least 1"),
     )
     found = [] if config.run else ["run=runs/NAME is needed: the folder of a trained model"]
-    found += [f"{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
-    found += sampling_problems(config) + neighbour_problems(config.neighbours) + mbr_problems(config.mbr)
+    found += broken(rules, config) + sampling_problems(config)
+    found += neighbour_problems(config.neighbours) + mbr_problems(config.mbr)
     if config.mbr.samples and config.n_best > 1:
         found.append(f"n_best={config.n_best}: mbr.samples chooses one translation per line; set n_best=1")
     return [*found, "stop=: an empty stop string would end every text at once"] if "" in config.stop else found
@@ -192,7 +193,7 @@ def neighbour_problems(config: NeighbourConfig) -> list[str]:
         ("weight", 0 < config.weight <= 1, "must be above 0 and at most 1"),
         ("temperature", 0.001 <= config.temperature <= 1000, "must be from 0.001 to 1000"),
     )
-    return [f"neighbours.{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
+    return broken(rules, config, "neighbours.")
 
 
 def mbr_problems(config: MBRConfig) -> list[str]:
@@ -204,7 +205,7 @@ def mbr_problems(config: MBRConfig) -> list[str]:
         ("samples", 0 <= config.samples <= 256, "must be from 0 to 256"),
         ("epsilon", 0 <= config.epsilon < 1, "must be at least 0 and below 1"),
     )
-    return [f"mbr.{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
+    return broken(rules, config, "mbr.")
 
 
 def sampling_problems(config: SamplingConfig) -> list[str]:
@@ -219,7 +220,12 @@ def sampling_problems(config: SamplingConfig) -> list[str]:
         ("min_p", config.min_p is None or 0 <= config.min_p <= 1, "must be from 0 to 1"),
         ("max_tokens", config.max_tokens >= 1, "must be at least 1"),
     )
-    return [f"{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
+    return broken(rules, config)
+
+
+def broken(rules: Iterable[tuple[str, bool, str]], config: object, group: str = "") -> list[str]:
+    """Return a sentence for each rule (setting of `config`, whether it holds, what it says) that does not hold."""
+    return [f"{group}{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
 
 
 def task_problems(
