@@ -3,8 +3,8 @@
     python train.py +experiment=demo_gpt
     python docs/pictures/step_slider.py runs/demo_gpt docs/images/step_slider.webp
 
-Serves the run's folder, opens the tab in headless Chromium, takes a screenshot of every recorded step and joins the
-screenshots. Needs Chromium with chromedriver and Japanese fonts (`make browser`).
+Serves the run's folder, opens the tab in headless Chromium, takes a screenshot of every second recorded step and joins
+the screenshots. Needs Chromium with chromedriver and Japanese fonts (`make browser`).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ MILLISECONDS = 450
 def main(run: Path, picture: Path) -> None:
     """Write the animation; its last frame stays longer."""
     steps = sorted(path.stem for path in (run / "attention").glob("step_*.safetensors"))
+    steps = steps[(len(steps) - 1) % 2 :: 2]  # with the last one
     server = program.TensorBoard([*default.get_static_plugins(), AttentionPlugin])
     server.configure(["", "--logdir", str(run.parent), "--port", "0"])
     page = f"{server.launch()}data/plugin_entry.html?name=attention"
