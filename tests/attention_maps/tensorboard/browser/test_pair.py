@@ -44,6 +44,15 @@ def test_a_gold_pair_is_shown_first_beside_its_rivals(views: Page) -> None:
     assert views.text(".pair-view h3") == heading + "word “pen”, 12.5 %"
 
 
+def test_without_gold_labels_the_largest_weight_is_shown(views: Page) -> None:
+    """Guards against a first row that is left out although it is not the trivial one of a causal map."""
+    for kind, first, after in (("encoder", "Emi", ""), ("decoder", "エミは", " after the first row")):
+        views.show(**TRANSLATION | {"kind": kind}, view="pair")
+        wait_for(views, ".pair-view h3", f"From “{first}” to")
+        sentence = f"No word is selected: this is the pair with the largest weight{after}. Click other words."
+        assert views.text(".pair-choice") == sentence
+
+
 def test_every_gold_pair_is_offered(views: Page) -> None:
     """Guards against pronouns that must be found in the text, and a first one that hides the others."""
     views.show(**TEXT, view="pair")

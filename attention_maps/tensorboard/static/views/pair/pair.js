@@ -95,7 +95,7 @@ class Pair {
     return heads.map((one) => ({...one, rival: rivalOf(one, frame, row, this.rivals.columns, tensors)}));
   }
 
-  /** The selected row and column; by default those of the main pair with a gold label, else of the largest weight after the first row. */
+  /** The selected row and column; by default those of the main pair with a gold label, else of the largest weight. */
   chosen() {
     const {frame, gold} = this;
     const {token, partner} = this.context.state.now;
@@ -103,11 +103,13 @@ class Pair {
     const width = frame.columns.length;
     const linked = (row) => gold.find((link) => link.row === row)?.column;
     const largest = (row) => indexOfLargest(frame.weights.subarray(row * width, (row + 1) * width));
-    const first = mainPair(gold, frame.kind)?.row ?? Math.floor(indexOfLargest(frame.weights, frame.rows.length > 1 ? width : 0) / width);
+    const skipped = frame.causal && frame.rows.length > 1 ? 1 : 0; // the first token can only attend to itself
+    const first = mainPair(gold, frame.kind)?.row ?? Math.floor(indexOfLargest(frame.weights, skipped * width) / width);
     const row = at?.side === 'row' ? at.index : first;
     const column = of?.side === 'column' ? of.index : at?.side === 'column' ? at.index : (linked(row) ?? largest(row));
     const named = frame.kind === 'cross' ? 'the first pair with a gold label' : 'the last pronoun with a gold label';
-    const why = gold.some((link) => link.row === row && link.column === column) ? named : 'the pair with the largest weight';
+    const largestOf = `the pair with the largest weight${skipped ? ' after the first row' : ''}`;
+    const why = gold.some((link) => link.row === row && link.column === column) ? named : largestOf;
     return {row, column, unchosen: at ? '' : why};
   }
 
