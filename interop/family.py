@@ -1,7 +1,8 @@
-"""Options of models that come from elsewhere, which the exporters do not carry. This module does not import torch."""
+"""Options of models that come from elsewhere, which most exporters do not carry. This module does not import torch."""
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import fields
 
 from model.config import ModelConfig
@@ -22,15 +23,23 @@ FOREIGN = (
 ACTIVATIONS = ("relu2", "gelu", "swiglu")
 
 
-def foreign_options(config: ModelConfig, program: str) -> list[str]:
-    """Return one sentence for each option that no exporter carries, naming it and what to train instead."""
+def foreign_options(config: ModelConfig, program: str, carried: Container[str] = ()) -> dict[str, str]:
+    """Return one sentence for each option that the exporter does not carry, naming it, with what to train instead.
+
+    carried: names of options that this exporter carries, unlike the others.
+    """
     default = {field.name: field.default for field in fields(ModelConfig)}
-    found = [
-        f"model.{key}={getattr(config, key)}: is not carried to {program}; train with model.{key}={default[key]}"
+    found = {
+        f"model.{key}={getattr(config, key)}: is not carried to {program}": f"model.{key}={default[key]}"
         for key in FOREIGN
-        if getattr(config, key) != default[key]
-    ]
-    if config.activation not in ACTIVATIONS:
-        others = ", ".join(ACTIVATIONS)
-        found.append(f"model.activation={config.activation}: is not carried to {program}; train with one of {others}")
+        if key not in carried and getattr(config, key) != default[key]
+    }
+    if "activation" not in carried and config.activation not in ACTIVATIONS:
+        sentence = f"model.activation={config.activation}: is not carried to {program}"
+        found[sentence] = f"one of {', '.join(ACTIVATIONS)}"
     return found
+
+
+def advised(refused: Mapping[str, str]) -> list[str]:
+    """Return the sentences of refused options, each with what to train instead."""
+    return [f"{sentence}; train with {instead}" for sentence, instead in refused.items()]

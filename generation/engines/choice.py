@@ -38,10 +38,12 @@ def choose_engine(config: GenerateConfig, task: str, models: Sequence[ModelConfi
         return "torch"
     if not asked and (on_gpu(config.device) or torch_is_better(config, task, parameters)):
         return "torch"
-    never, now = refusals(models[0], task), lacking(config, len(models))
+    never, now = list(refusals(models[0], task)), lacking(config, len(models))
     if reasons := never + now:
         if eight or (asked and never):
-            raise UserError(*(f"{asked}: {reason}" for reason in reasons))
+            # The model may come from elsewhere, so training it with other settings is no advice.
+            fix = "use engine=torch without it, or quantize=bf16" if eight else "use engine=torch or engine=auto"
+            raise UserError(*(f"{asked}: {reason}; {fix}" for reason in reasons))
         if not never:  # a model that only torch computes needs no note in each of its answers
             print(f"note: decoded by torch: {'; '.join(reasons)}", file=sys.stderr)
         return "torch"

@@ -8,6 +8,7 @@ from pathlib import Path
 from ctranslate2.specs import TransformerDecoderModelSpec, TransformerSpec
 
 from configs.errors import UserError
+from data.tokens.marian_tokenizer import MarianTokenizer
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interop.ctranslate.model import generator_spec, translator_spec
@@ -24,14 +25,19 @@ ONE, TWO = ("sentencepiece.model",), ("sentencepiece.source.model", "sentencepie
 
 def write_ctranslate2(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
     """Write model, tokenizers and model card; as `interop.formats.Exporter`."""
+    pieces: list[bytes] = []
     for tokenizer in trained.tokenizers:
-        if not isinstance(tokenizer, SentencePieceTokenizer):
+        if isinstance(tokenizer, MarianTokenizer):
+            pieces.append(tokenizer.sentencepiece_model)
+        elif isinstance(tokenizer, SentencePieceTokenizer):
+            pieces.append(tokenizer.model)
+        else:
             fix = "use format=huggingface, and ct2-transformers-converter on that folder"
             raise UserError(f"format=ctranslate2: the tokenizer came with a model of transformers (init_from): {fix}")
     write_model(trained.model, trained.tokenizers, folder)
     names = ONE if len(trained.tokenizers) == 1 else TWO
-    for name, tokenizer in zip(names, trained.tokenizers, strict=True):
-        tokenizer.save(folder / name)
+    for name, model in zip(names, pieces, strict=True):
+        (folder / name).write_bytes(model)
     (folder / "README.md").write_text(model_card(trained, usage(trained, names), []), encoding="utf-8")
     kind = "Generator" if isinstance(trained.model, GPT) else "Translator"
     return [

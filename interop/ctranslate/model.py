@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from configs.errors import UserError
 from interop.ctranslate.limits import refusals
+from interop.family import advised
 from model.blocks import CrossDecoderBlock, DecoderBlock, EncoderBlock
 from model.config import ModelConfig
 from model.embedding import Embedding
@@ -27,7 +28,14 @@ from model.gpt import GPT
 from model.layers import RMSNorm
 from model.positions import SinusoidalPositions
 
-ACTIVATIONS = {"relu2": Activation.RELU, "gelu": Activation.GELU, "swiglu": Activation.SWISH}
+ACTIVATIONS = {
+    "relu2": Activation.RELU,
+    "relu": Activation.RELU,
+    "gelu": Activation.GELU,
+    "gelu_tanh": Activation.GELUTanh,
+    "silu": Activation.SWISH,
+    "swiglu": Activation.SWISH,
+}
 """What CTranslate2 applies to the (gate of the) hidden layer."""
 
 FORBIDDEN = -1e9
@@ -52,8 +60,10 @@ def generator_spec(
     _fill_embedding(spec.decoder.embeddings, spec.decoder, model.embedding, model.vocab_size)
     for theirs, ours in zip(spec.decoder.layer, cast(Iterable[DecoderBlock], model.blocks), strict=True):
         _fill_block(theirs, ours)
-    _fill_output(spec.decoder, model.norm, model.output_weight, never_written)
+    _fill_final_norm(spec.decoder, model.norm)
+    _fill_output(spec.decoder, model, never_written)
     spec.register_vocabulary(list(vocabulary))
+    spec.config.layer_norm_epsilon = model.config.norm_eps
     spec.config.bos_token = vocabulary[special_ids["start"]]
     _name_special_tokens(spec.config, vocabulary, special_ids)
     return spec
@@ -79,14 +89,16 @@ def translator_spec(
     _fill_embedding(spec.encoder.embeddings[0], spec.encoder, model.source_embedding, model.source_vocab)
     for theirs, block in zip(spec.encoder.layer, cast(Iterable[EncoderBlock], model.encoder), strict=True):
         _fill_block(theirs, block)
-    _fill_norm(spec.encoder.layer_norm, model.encoder_norm)
+    _fill_final_norm(spec.encoder, model.encoder_norm)
     _fill_embedding(spec.decoder.embeddings, spec.decoder, model.target_embedding, model.vocab_size)
     for theirs, ours in zip(spec.decoder.layer, cast(Iterable[CrossDecoderBlock], model.decoder), strict=True):
         _fill_block(theirs, ours)
         _fill_cross_attention(theirs.attention, ours)
-    _fill_output(spec.decoder, model.decoder_norm, model.output_weight, never_written)
+    _fill_final_norm(spec.decoder, model.decoder_norm)
+    _fill_output(spec.decoder, model, never_written)
     spec.register_source_vocabulary(list(source))
     spec.register_target_vocabulary(list(target))
+    spec.config.layer_norm_epsilon = config.norm_eps
     spec.config.bos_token = spec.config.decoder_start_token = target[special_ids["bos"]]
     _name_special_tokens(spec.config, target, special_ids)
     spec.config.add_source_eos = True
@@ -102,15 +114,15 @@ def _name_special_tokens(config: Any, vocabulary: Sequence[str], special_ids: Ma
 def require(config: ModelConfig, task: str) -> None:
     """Raise UserError if CTranslate2 cannot compute the model exactly."""
     if found := refusals(config, task):
-        raise UserError(*found)
+        raise UserError(*advised(found))
 
 
 def _options(config: ModelConfig) -> dict[str, Any]:
     """Return the settings that encoder and decoder share."""
     return {
-        "pre_norm": True,
+        "pre_norm": config.block == "pre_norm",
         "activation": ACTIVATIONS[config.activation],
-        "ffn_glu": config.activation != "gelu",
+        "ffn_glu": config.activation in ("relu2", "swiglu"),
         "rms_norm": config.norm == "rms",
         "qk_norm": config.qk_norm,
         "num_heads_kv": None if config.key_value_heads == config.heads else config.key_value_heads,
@@ -164,12 +176,17 @@ def _fill_cross_attention(theirs: Any, ours: CrossDecoderBlock) -> None:
         del theirs.q_norm, theirs.k_norm
 
 
-def _fill_output(decoder: Any, norm: nn.Module, weight: Tensor, never_written: Sequence[int]) -> None:
-    _fill_norm(decoder.layer_norm, norm)
-    decoder.projection.weight = _array(weight)
-    if never_written:
-        bias = torch.zeros(weight.shape[0])
-        bias[list(never_written)] = FORBIDDEN
+def _fill_final_norm(side: Any, ours: nn.Module) -> None:
+    if not isinstance(ours, nn.Identity):  # as after post-norm blocks
+        _fill_norm(side.layer_norm, ours)
+
+
+def _fill_output(decoder: Any, model: GPT | EncoderDecoder, never_written: Sequence[int]) -> None:
+    """Copy the output projection. Tokens that are never generated get the bias `FORBIDDEN`."""
+    decoder.projection.weight = _array(model.output_weight)
+    bias = torch.zeros(model.vocab_size) if model.output_bias is None else model.output_bias.detach().clone()
+    bias[list(never_written)] = FORBIDDEN
+    if bias.any():
         decoder.projection.bias = _array(bias)
 
 

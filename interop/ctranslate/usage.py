@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from data.tokens.marian_tokenizer import MarianTokenizer
 from interop.model_card import Usage
 from interop.trained import Trained
 from model.gpt import GPT
@@ -37,8 +38,13 @@ print(target.decode(found.hypotheses[0]))
 The settings of the search are those of the run's tests. Differences: `generate.py` may find an empty translation
 (`min_decoding_length=0`), and limits a translation to three times the length of its source plus 10 tokens."""
 
-INT8 = """The weights are float32; `compute_type="int8"` rounds them while they are loaded. In a text, `generate.py`
-also escapes tabs, carriage returns and the character ▁, which SentencePiece alone changes."""
+INT8 = """The weights are float32; `compute_type="int8"` rounds them while they are loaded."""
+
+ESCAPES = """In a text, `generate.py` also escapes tabs, carriage returns and the character ▁, which SentencePiece alone
+changes."""
+
+TAGS = """In models of several languages, a tag of the target language at the start of a source, such as `>>jpn<<`, is
+one token, before the pieces of the rest."""
 
 
 def usage(trained: Trained, files: Sequence[str]) -> Usage:
@@ -54,4 +60,5 @@ def usage(trained: Trained, files: Sequence[str]) -> Usage:
         text = TRANSLATING
     for name, value in values.items():
         text = text.replace(name, str(value))
-    return Usage("ctranslate2", ["ctranslate2"], f"{text}\n\n{INT8}")
+    more = TAGS if isinstance(tokenizer, MarianTokenizer) else ESCAPES
+    return Usage("ctranslate2", ["ctranslate2"], f"{text}\n\n{INT8} {more}")

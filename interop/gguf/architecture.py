@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from configs.errors import UserError
-from interop.family import foreign_options
+from interop.family import advised, foreign_options
 from model.config import ModelConfig
 
 INTERLEAVED = ("llama", "arcee")
@@ -15,7 +15,7 @@ def architecture(config: ModelConfig) -> str:
     and what to train instead."""
     rotary, layer_norm, qk_norm = config.position == "rotary", config.norm == "layer", config.qk_norm
     activation, bias = config.activation, config.bias
-    refused = foreign_options(config, "llama.cpp")
+    refused = advised(foreign_options(config, "llama.cpp"))
     refused += [
         sentence
         for holds, sentence in (

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from configs.errors import UserError
-from interop.family import foreign_options
+from interop.family import advised, foreign_options
 from interop.huggingface.weights import Weights, each_head_its_key, layer
 from interop.pretrained.architecture import Shapes
 from interop.pretrained.architectures import ARCHITECTURES
@@ -26,7 +26,7 @@ def architecture(config: ModelConfig) -> str:
     and what to train instead."""
     rotary, gated = config.position == "rotary", config.activation == "swiglu"
     layer_norm, qk_norm, bias = config.norm == "layer", config.qk_norm, config.bias
-    refused = foreign_options(config, "transformers") + [
+    refused = advised(foreign_options(config, "transformers")) + [
         sentence
         for holds, sentence in (
             (

@@ -17,7 +17,7 @@ from transformers import PegasusConfig, PegasusForConditionalGeneration, PreTrai
 
 from configs.errors import UserError
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
-from interop.family import foreign_options
+from interop.family import advised, foreign_options
 from interop.huggingface.modeling_chumoku import ChumokuConfig, ChumokuForSeq2SeqLM
 from interop.huggingface.weights import ACTIVATIONS, Weights, each_head_its_key, layer, load, split
 from model.blocks import CrossDecoderBlock, DecoderBlock, EncoderBlock
@@ -36,7 +36,7 @@ def seq2seq_lm(model: EncoderDecoder) -> PreTrainedModel:
     """Return a model of transformers with the weights of a translator, in evaluation mode: Pegasus if it computes the
     model exactly, otherwise our own class. The padding rows of the vocabulary are left out. Raises UserError."""
     if refused := foreign_options(model.config, "transformers"):
-        raise UserError(*refused)
+        raise UserError(*advised(refused))
     return pegasus(model) if is_classic(model) else chumoku(model)
 
 

@@ -41,6 +41,14 @@ FLAVOURS = [
     for number, (norm, position, activation) in enumerate(product(NORMS, POSITIONS, ACTIVATIONS))
 ]
 
+PLAIN = replace(BASE, norm="layer", qk_norm=False, bias=True)
+FLAVOURS += [  # of models that come from elsewhere: Marian, with scaled embeddings and without, and GPT-2
+    replace(PLAIN, block="post_norm", position="sinusoidal", activation="silu", output_bias=True),
+    replace(PLAIN, block="post_norm", position="sinusoidal", activation="relu", output_bias=True, embedding_scale=1.0),
+    replace(PLAIN, position="learned", activation="gelu_tanh", norm_eps=0.1),
+    replace(BASE, norm_eps=0.1),
+]
+
 
 def named(config: ModelConfig) -> str:
     """Return the options that differ from the default."""
@@ -171,9 +179,9 @@ def test_what_ctranslate2_cannot_compute_is_refused_by_name(tokenizers: list[Tok
     with pytest.raises(UserError, match=r"model\.cross_qk_norm=true: .* train with model\.cross_qk_norm=false"):
         write_model(EncoderDecoder(replace(BASE, cross_qk_norm=True), size, size), tokenizers[:1], tmp_path)
     with pytest.raises(UserError) as refused:
-        write_model(GPT(replace(BASE, block="parallel", activation="silu"), size), tokenizers[:1], tmp_path)
+        write_model(GPT(replace(BASE, block="parallel", logit_cap=15.0), size), tokenizers[:1], tmp_path)
     assert [sentence.partition(":")[0] for sentence in refused.value.args] == [
         "model.block=parallel",
-        "model.activation=silu",
+        "model.logit_cap=15.0",
     ]
     assert list(tmp_path.iterdir()) == []

@@ -7,17 +7,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import ctranslate2
 import pytest
+import sentencepiece
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from attention_maps.files.store import load
 from attention_maps.record.recording import Kind
+from generation.beam_search import beam_search
 from generation.config import TranslationConfig
 from generation.translation import best_translations
 from interop.pretrained.folder import read_folder
 from interop.pretrained.tokenizers import imported_tokenizers
 from interop.pretrained.weights import load_weights
+from model.encoder_decoder import EncoderDecoder
 from tests.conftest import evaluate_command, export_command, generate_command, train_command
 from tests.interop.pretrained.conftest import JAPANESE, WORDS, lines
 from tests.interop.pretrained.foreign import built
@@ -97,6 +101,11 @@ def test_a_language_model_is_fine_tuned(program: Program, gpt2: Path, capsys: py
     check_export("runs/tuned", Path("out"), gpt2)
     written = pipeline("text-generation", "out")("the cat", do_sample=False)[0]["generated_text"]
     assert written.startswith("the cat")
+    greedy = ["run=runs/tuned", "prompt=the cat", "max_tokens=40", "temperature=0"]
+    assert program(generate_command, *greedy, "engine=torch") == 0
+    expected = capsys.readouterr().out
+    assert program(generate_command, *greedy, "engine=ctranslate2") == 0
+    assert capsys.readouterr().out == expected
     for other in ("ctranslate2", "onnx", "gguf"):
         assert program(export_command, "run=runs/tuned", "to=other", f"format={other}") == 2
         (refused,) = capsys.readouterr().err.splitlines()
@@ -130,6 +139,38 @@ def test_a_translator_is_fine_tuned(program: Program, marian: Path, capsys: pyte
     tokenizer, model = AutoTokenizer.from_pretrained("out"), AutoModelForSeq2SeqLM.from_pretrained("out")
     found = model.generate(**tokenizer(["the cat sat."], return_tensors="pt"))
     assert tokenizer.batch_decode(found, skip_special_tokens=True) == [translated]
+
+    assert program(export_command, "run=runs/tuned", "to=engine", "format=ctranslate2") == 0
+    check_engine("runs/tuned", Path("engine"))
+    capsys.readouterr()
+    for engine in ("torch", "ctranslate2"):
+        assert program(generate_command, "run=runs/tuned", "prompt=the cat sat.", f"engine={engine}") == 0
+        assert capsys.readouterr().out.strip() == translated
+
+
+@torch.no_grad()
+def check_engine(run: str, folder: Path) -> None:
+    """Assert that an exported translator has our log-probabilities and our hypotheses in CTranslate2."""
+    loaded = load_run(Path(run))
+    model, (source, target) = loaded.model, loaded.tokenizers
+    assert isinstance(model, EncoderDecoder)
+    assert model.target_embedding.tokens.weight[target.bos_id].abs().max() > 0.1, "it is 0 in OPUS-MT, before training"
+    peer = ctranslate2.Translator(str(folder), intra_threads=1)
+    pieces = sentencepiece.SentencePieceProcessor(str(folder / "sentencepiece.source.model"))
+    texts = lines(30, 3)
+    limits = {"max_decoding_length": 20, "min_decoding_length": 0}
+    found = peer.translate_batch(pieces.encode(texts, out_type=str), beam_size=4, **limits)
+    for text, result in zip(texts, found, strict=True):
+        ids = torch.tensor([[*source.encode(text), source.eos_id]])
+        special = {"bos_id": target.bos_id, "eos_id": target.eos_id, "banned_ids": target.never_written}
+        ((best,),) = beam_search(model, ids, torch.ones_like(ids).bool(), **special, beam_size=4, max_length=20)
+        assert result.hypotheses[0] == [target.spellings[token] for token in best.tokens]
+        (scored,) = peer.score_batch([pieces.encode(text, out_type=str)], [result.hypotheses[0]])
+        logits = model(ids, torch.tensor([[target.bos_id, *best.tokens]]))[0]
+        logits[:, target.never_written] = float("-inf")
+        labels = torch.tensor([*best.tokens, target.eos_id])
+        expected = logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+        assert scored.log_probs == pytest.approx(expected.tolist(), abs=1e-4)
 
 
 @torch.no_grad()
