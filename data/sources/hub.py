@@ -48,20 +48,31 @@ def hub_splits(config: DataConfig, notes: list[str]) -> dict[str, Any]:
             f"data.path={config.path}: this dataset has no split named train: choose one with data.train_split; it has:"
             f" {', '.join(names)}"
         )
-    with _asking_the_hub(config):
-        splits = {
-            split: datasets.load_dataset(name, config.subset, split=choice, streaming=config.streaming, **options)
-            for split, choice in chosen.items()
-        }
+    splits = {}
+    for split, choice in chosen.items():
+        with _asking_the_hub(config, f"{split}_split"):
+            splits[split] = datasets.load_dataset(
+                name, config.subset, split=choice, streaming=config.streaming, **options
+            )
     if unused := [split for split in names if split not in {*used, *chosen.values()}]:
         notes.append(f"data.path={config.path}: these splits of the dataset are not used: {', '.join(unused)}")
     return splits
 
 
 def _chosen(config: DataConfig) -> dict[str, str]:
-    """Return the splits of the dataset that the config names, by our split names."""
+    """Return the splits of the dataset that the config names, by our split names. Raises DataError for one that cannot
+    be read."""
+    import datasets
+
     named = {"train": config.train_split, "valid": config.valid_split, "test": config.test_split}
-    return {split: choice for split, choice in named.items() if choice}
+    found = {split: choice for split, choice in named.items() if choice}
+    for split, choice in found.items():
+        try:
+            datasets.ReadInstruction.from_spec(choice)
+        except Exception as error:  # "not a split" has several types
+            form = "write it like train, train[:10%], train[100:200] or train+extra"
+            raise DataError(f"data.{split}_split={choice}: is not a split or a part of one; {form}") from error
+    return found
 
 
 def _options(config: DataConfig) -> dict[str, Any]:
@@ -74,6 +85,11 @@ def _name(config: DataConfig) -> str:
     folder = expanded(config.path)  # the library accepts a folder in place of a name
     if not folder.is_dir():
         return config.path
+    if config.revision:
+        raise DataError(
+            f"data.revision={config.revision}: is for datasets of the hub, but data.path={config.path} is a folder on"
+            " this machine, which has no revisions; remove data.revision, or rename the folder"
+        )
     if glob.has_magic(str(folder)):
         raise DataError(
             f"data.path={config.path}: data=hub reads *, ? and [ in the name of a folder as a pattern, which may match"
@@ -83,9 +99,10 @@ def _name(config: DataConfig) -> str:
 
 
 @contextmanager
-def _asking_the_hub(config: DataConfig) -> Iterator[None]:
-    """Turn every exception into a DataError. If the hub is unreachable, the library is set to offline mode: it uses its
-    local copy or fails at once, instead of after six attempts and half a minute."""
+def _asking_the_hub(config: DataConfig, *more: str) -> Iterator[None]:
+    """Turn every exception into a DataError, which names the dataset, and `more` settings. If the hub is unreachable,
+    the library is set to offline mode: it uses its local copy or fails at once, instead of after six attempts and half
+    a minute."""
     import datasets
     from datasets.exceptions import DatasetNotFoundError
     from huggingface_hub import constants
@@ -97,7 +114,7 @@ def _asking_the_hub(config: DataConfig) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # "not found" alone has a dozen types, from three packages
-        name = " ".join(f"data.{key}={value}" for key in _NAMING if (value := getattr(config, key)))
+        name = " ".join(f"data.{key}={value}" for key in (*_NAMING, *more) if (value := getattr(config, key)))
         if reason:
             raise DataError(
                 f"{name}: there is no local copy, and the hub cannot be reached: {constants.ENDPOINT} ({reason})"

@@ -59,6 +59,25 @@ def test_splits_of_a_hub_dataset_that_are_not_used_are_told(tmp_path: Path) -> N
     assert len(load(config, "gpt")["train"]) == 18
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"train_split": "train["}, r"^data\.train_split=train\[: is not a split .*write .*train\[:10%\]"),
+        ({"valid_split": "train[:5"}, r"^data\.valid_split=train\[:5: is not a split"),
+        ({"test_split": "tset"}, r"^data\.path=\S+ data\.test_split=tset: .*Unknown split"),
+        ({"revision": "v1"}, r"^data\.revision=v1: .*data\.path=\S+repo is a folder .*remove data\.revision"),
+    ],
+)
+def test_a_setting_that_a_dataset_cannot_follow_is_named(
+    settings: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    """Guards against errors that blame the hub for a typing error, and a revision that is ignored."""
+    write(tmp_path / "repo" / "train.jsonl", "".join(json.dumps({"text": f"{n}"}) + "\n" for n in range(20)))
+    config = DataConfig(source="hub", path=str(tmp_path / "repo"), cache=str(tmp_path / "cache"), **settings)
+    with pytest.raises(DataError, match=message):
+        load_rows(config, "gpt")
+
+
 def test_a_folder_whose_name_is_a_pattern_is_refused_for_the_hub(tmp_path: Path) -> None:
     """Guards against rows of other folders: the library interprets the name as a glob."""
     for name in ("repo?", "repo1"):
