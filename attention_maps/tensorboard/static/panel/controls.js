@@ -28,15 +28,15 @@ export function createControls(context) {
   const run = searchableList('run', (name) => toRun(context, name, () => run.chosen() === name));
   const toSample = (number) => state.set({sample: number, ...selectionIn(context.fitted(), context.meta(), number)});
   const sample = menu('example', (number) => toSample(Number(number)));
-  const kind = segments('attention', Object.fromEntries(KINDS.map((name) => [name, name])), (name) => state.set({kind: name, token: ''}));
+  const kind = segments('attention', Object.fromEntries(KINDS.map((name) => [name, name])), (name) => state.set({kind: name, token: '', partner: ''}));
   const relabel = (name) => {
     const fitted = context.fitted();
     if (name !== rowsNamed(fitted, fitted.kind)) state.set({rows: name, token: sameWord(state.now.token, name)});
   };
   const rows = segments('rows labelled by', {reads: 'reads', predicts: 'predicts'}, relabel, ROWS);
   const against = createComparisons(context);
-  const hide = tick('hide special tokens', (checked) => state.set({hide: checked, token: ''}), HIDE);
-  const merge = tick('merge pieces to words', (checked) => state.set({merge: checked, token: ''}), MERGE);
+  const hide = tick('hide special tokens', (checked) => state.set({hide: checked, token: '', partner: ''}), HIDE);
+  const merge = tick('merge pieces to words', (checked) => state.set({merge: checked, token: '', partner: ''}), MERGE);
   const values = tick('weight by value norms', (checked) => state.set({values: checked}), VALUES);
   const pickScale = (name) => state.set({scale: name});
   const scale = segments('strongest colour', {map: 'maximum of the map', one: '1'}, pickScale, meaningOf('strongest colour'));
@@ -52,7 +52,7 @@ export function createControls(context) {
     'header',
     {class: 'controls'},
     line(run.element, sample.element, kind.element, rows.element),
-    fold('display options', line(against.element, hide.element, merge.element, values.element, scale.element, gamma.element)),
+    fold('display options', line(hide.element, merge.element, values.element, scale.element, gamma.element, against.element)),
   );
 
   function update() {
@@ -137,7 +137,7 @@ async function toRun({state, source, recordings, meta}, name, isWanted) {
     if (!(error instanceof Unavailable)) throw error; // reported when the page draws
   }
   if (!isWanted()) return;
-  state.set({run, recording, sample, ...word, removed: '', ...(state.now.against.startsWith('step:') ? {against: ''} : {})});
+  state.set({run, recording, sample, ...word, removed: '', against: ''});
 }
 
 /** An entry of the list of runs: its name below that of its folder, and its newest recording. */

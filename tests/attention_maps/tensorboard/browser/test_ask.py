@@ -269,6 +269,29 @@ def test_an_answer_keeps_the_word_and_the_scores_but_another_run_not_the_heads(r
     assert "removed" not in runs.hash
 
 
+def test_a_removed_head_is_marked_in_pair(runs: Page) -> None:
+    """Guards against a head that is said to link two words most, although its output is removed, and other words than
+    before the question; the recorded steps have the whole model's maps."""
+    runs.show(run="gpt", view="pair", kind="decoder", layer=0, head=1)
+    wait_for(runs, ".pair-view h3", " at step 6: most by ")
+    words = runs.text(".pair-view h3").partition(" at step ")[0]
+    runs.click(".without")
+    wait_for(runs, f"{ANSWER} h3", "without layer 0 · head 1")
+    runs.settle()
+    runs.click("#tab-pair")
+    wait_for(runs, ".pair-view h3", ", without layer 0 · head 1: most by layer ")
+    assert "by layer 0 · head 1" not in runs.text(".pair-view h3")
+    assert runs.text(".pair-view h3").startswith(f"{words} at question ")
+    assert runs.text(".pair-choice").startswith("No word is selected: this is the pair shown before the question.")
+    marked = runs.driver.find_elements("css selector", ".pair-heads .replaced")
+    assert [one.get_attribute("data-head") for one in marked] == ["1"]
+    assert marked[0].find_element("css selector", ".pair-label").text.startswith("removed")
+    assert runs.find(".pair-heads li:last-child").get_attribute("class") == "replaced"
+    runs.show(run="gpt", view="pair", kind="decoder", layer=0, head=1, recording="step_00000006", removed="decoder.0.1")
+    wait_for(runs, ".pair-view h3", "at step 6: most by")
+    assert runs.driver.find_elements("css selector", ".pair-heads .replaced") == []
+
+
 def is_seen(page: Page, selector: str) -> bool:
     """Whether an element is inside the window."""
     script = """

@@ -49,8 +49,33 @@ def test_without_gold_labels_the_largest_weight_is_shown(views: Page) -> None:
     for kind, first, after in (("encoder", "Emi", ""), ("decoder", "エミは", " after the first row")):
         views.show(**TRANSLATION | {"kind": kind}, view="pair")
         wait_for(views, ".pair-view h3", f"From “{first}” to")
-        sentence = f"No word is selected: this is the pair with the largest weight{after}. Click other words."
+        where = f"the pair with the largest weight in layer 0 · head 0{after}"
+        sentence = f"No word is selected: this is {where}. Click other words."
         assert views.text(".pair-choice") == sentence
+
+
+def test_a_pair_is_called_the_largest_only_if_it_is(views: Page) -> None:
+    """Guards against a second word that is left from another kind of attention, and a map that is not named."""
+    views.show(**TRANSLATION, view="pair", token="r1", partner="c5")
+    wait_for(views, ".pair-view h3", "From “赤い” to “.”")
+    views.click(".controls button[value=encoder]")
+    wait_for(views, ".pair-view h3", "From “Emi” to “Emi”")
+    assert "partner" not in views.hash
+    views.show(**TRANSLATION | {"kind": "encoder", "head": "mean"}, view="pair", partner="c5")
+    wait_for(views, ".pair-choice", "the largest weight in layer 0 · mean of 2 heads")
+    assert views.text(".pair-view h3").startswith("From “Emi” to “Emi”")
+    views.click(f".pair-texts > :nth-child(2) {token('c5')}")
+    wait_for(views, ".pair-view h3", "From “Emi” to “.”")
+    assert views.text(".pair-choice") == ""
+
+
+def test_the_title_names_all_heads_and_the_selected_one(views: Page) -> None:
+    """Guards against the name of a mean over heads that the view does not show."""
+    views.show(**TEXT | {"head": "mean"}, view="pair")
+    wait_for(views, ".pair-view h3", "Kate")
+    assert views.text(".frame-name") == "decoder self-attention · all heads, from one word to another"
+    views.show(**TEXT, view="pair")
+    assert views.text(".frame-name").endswith(" · selected: layer 0 · head 0")
 
 
 def test_every_gold_pair_is_offered(views: Page) -> None:
@@ -109,12 +134,24 @@ def test_a_head_opens_its_map_and_a_line_leads_to_the_step(views: Page) -> None:
         "document.querySelector(arguments[0]).dispatchEvent(new MouseEvent('click', {bubbles: true}))", canvas
     )  # at its left end
     views.wait("return document.querySelector('.step-title').textContent === 'step 100'")
+    views.settle()
+    assert views.text("[role=tab][aria-selected=true]") == "Map"
+    assert views.text(".frame-name") == "cross-attention · layer 0 · head 0"
+    views.click("#tab-pair")
     wait_for(views, ".pair-view h3", "step 100")
     assert lines(views)[-1] == "layer 0 · head 0 predicts it 12.5 % likes 12.5 % 0.0 only the last"
     views.driver.find_element("xpath", "//button[.='layer 0 · head 1']").click()
     views.settle()
     assert views.text("[role=tab][aria-selected=true]") == "Map"
     assert views.text(".frame-name") == "cross-attention · layer 0 · head 1"
+    assert views.text(".step-title") == "step 100", "the step shown"
+    views.click("#tab-pair")
+    views.wait(LOADED)
+    views.driver.find_element("xpath", "//button[.='only the last']").click()
+    views.settle()
+    assert views.text("[role=tab][aria-selected=true]") == "Map"
+    assert views.text(".frame-name") == "cross-attention · layer 0 · head 0"
+    assert views.text(".step-title") == "step 200"
 
 
 def test_the_pair_is_saved_as_a_drawing(views: Page, downloads: Path) -> None:

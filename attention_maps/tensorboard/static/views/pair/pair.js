@@ -1,7 +1,7 @@
 /** The pair view: which heads attend from one word to another, and since which step. */
 
 import {languageOf, percent, readable, signed} from '../../core/format.js';
-import {layerNumber, sameWord} from '../../core/frame.js';
+import {KIND_NAMES, layerNumber} from '../../core/frame.js';
 import {namesAt} from '../../core/measures.js';
 import {recordingTitle, stepName, stepOf} from '../../core/recordings.js';
 import {Unavailable} from '../../core/source.js';
@@ -14,14 +14,17 @@ import {focusOn, pieceOf, selectable, selection, tokenButton} from '../tokens.js
 import {COURSE, drawCourse, stepAt} from './course.js';
 import {goldPairs, mainPair} from './gold_pairs.js';
 import {rankedByWord} from './ranking.js';
+import {loadReplaced, replacedLast, withoutText} from './replaced.js';
 import {isSeen, rivalsOf} from './rivals.js';
-import {loadLayers, loadWordPair, rivalOf} from './word_pair.js';
+import {loadLayers, loadWordPair, mapOf, rivalOf} from './word_pair.js';
 
 export const view = {
   name: 'pair',
   title: 'Pair',
   hint: 'Choose two words: all heads, ranked by the attention from the first to the second, with its rivals and its course.',
   term: 'since',
+  compares: false,
+  shows: ({kind}) => `${KIND_NAMES[kind]} · all heads, from one word to another`,
   create: (context) => new Pair(context),
 };
 
@@ -50,7 +53,7 @@ class Pair {
     selectable(
       this.to,
       () => '',
-      (partner) => partner && state.set({partner}),
+      (partner) => partner && state.set({token: `r${this.row}`, partner}),
     );
     this.list.addEventListener('click', (event) => this.go(event));
     watchHover(this.list, (event) => this.point(event));
@@ -70,10 +73,12 @@ class Pair {
     if (asked === this.asked) return this.show();
     const turn = (this.turn = {});
     this.element.setAttribute('aria-busy', 'true');
-    return Promise.all([loadWordPair(this.context, frame, this.row, this.column), loadLayers(this.context, frame.kind)]).then(
-      ([answers, tensors]) => {
+    const pair = loadWordPair(this.context, frame, this.row, this.column);
+    return Promise.all([pair, loadLayers(this.context, frame.kind), loadReplaced(this.context, frame.kind)]).then(
+      ([answers, tensors, replaced]) => {
         if (turn !== this.turn) return;
-        Object.assign(this, {asked, answers, found: answers[frame.rowsNamed], heads: this.compared(rankedByWord(answers), tensors)});
+        const heads = replacedLast(this.compared(rankedByWord(answers), tensors), replaced);
+        Object.assign(this, {asked, answers, found: answers[frame.rowsNamed], heads, without: withoutText(replaced)});
         this.show();
       },
       (error) => {
@@ -95,21 +100,27 @@ class Pair {
     return heads.map((one) => ({...one, rival: rivalOf(one, frame, row, this.rivals.columns, tensors)}));
   }
 
-  /** The selected row and column; by default those of the main pair with a gold label, else of the largest weight. */
+  /** The selected row and column; by default those of the main pair with a gold label, those before a question, or of the largest weight. */
   chosen() {
     const {frame, gold} = this;
     const {token, partner} = this.context.state.now;
-    const [at, of] = [selection(token, frame), selection(partner, frame)];
+    const at = selection(token, frame);
+    const of = at && selection(partner, frame); // alone, it is left from another text or kind of attention
     const width = frame.columns.length;
     const linked = (row) => gold.find((link) => link.row === row)?.column;
     const largest = (row) => indexOfLargest(frame.weights.subarray(row * width, (row + 1) * width));
     const skipped = frame.causal && frame.rows.length > 1 ? 1 : 0; // the first token can only attend to itself
-    const first = mainPair(gold, frame.kind)?.row ?? Math.floor(indexOfLargest(frame.weights, skipped * width) / width);
+    const isAnswer = this.context.fitted().recording.startsWith('asked_');
+    const text = JSON.stringify([frame.kind, frame.rowsNamed, frame.rows.length, width, frame.sample.reads.ids, frame.sample.source?.ids]);
+    const kept = isAnswer && !gold.length && this.before?.text === text ? this.before : null; // a question has no gold labels
+    const first = mainPair(gold, frame.kind)?.row ?? kept?.row ?? Math.floor(indexOfLargest(frame.weights, skipped * width) / width);
     const row = at?.side === 'row' ? at.index : first;
-    const column = of?.side === 'column' ? of.index : at?.side === 'column' ? at.index : (linked(row) ?? largest(row));
+    const natural = linked(row) ?? (!at && kept ? kept.column : largest(row));
+    const column = of?.side === 'column' ? of.index : at?.side === 'column' ? at.index : natural;
     const named = frame.kind === 'cross' ? 'the first pair with a gold label' : 'the last pronoun with a gold label';
-    const largestOf = `the pair with the largest weight${skipped ? ' after the first row' : ''}`;
-    const why = gold.some((link) => link.row === row && link.column === column) ? named : largestOf;
+    const largestOf = `the pair with the largest weight in ${mapName(frame)}${skipped ? ' after the first row' : ''}`;
+    const why = gold.some((link) => link.row === row && link.column === column) ? named : kept ? 'the pair shown before the question' : largestOf;
+    if (!isAnswer) this.before = {text, row, column};
     return {row, column, unchosen: at ? '' : why};
   }
 
@@ -156,19 +167,21 @@ class Pair {
   }
 
   show() {
-    const {frame, found, row, column, unchosen} = this;
+    const {frame, found, row, column, unchosen, heads} = this;
     this.element.setAttribute('aria-busy', 'false');
     const [from, to] = [frame.rows[row].text, frame.columns[column].text];
-    const [best] = this.heads;
+    const gone = heads.filter(({replaced}) => replaced);
+    const left = heads.filter(({replaced}) => !replaced);
+    const [best] = heads;
     const what = this.rivals.nouns ? 'strongest other noun' : 'strongest other word';
     const rival = isSeen(best.rival) ? `; ${what} “${frame.columns[best.rival.column].text}”, ${percent(best.rival.weight)}` : '';
     this.choice.textContent = unchosen ? `No word is selected: this is ${unchosen}. Click other words.` : '';
     const title = `From “${from}” to “${to}” at ${recordingTitle(this.context.fitted().recording)}`;
-    this.heading.textContent = `${title}: most by ${this.nameOf(best)}, ${percent(best.weight)}${rival}`;
+    this.heading.textContent = `${title}${this.without}: most by ${this.nameOf(best)}, ${percent(best.weight)}${rival}`;
     this.heading.lang = languageOf(readable(from)) === 'ja' || languageOf(readable(to)) === 'ja' ? 'ja' : 'en';
-    const listed = this.heads.slice(0, MOST);
+    const listed = [...left.slice(0, MOST), ...gone];
     this.looks = {
-      strongest: Math.max(...this.heads.map(({weight}) => weight), 1e-6),
+      strongest: Math.max(...heads.map(({weight}) => weight), 1e-6),
       top: Math.max(...listed.flatMap(({course}) => course), 1e-6),
       colour: css(this.context.colours().weight(0.65)),
       inks: inksOf(this.element),
@@ -177,13 +190,14 @@ class Pair {
     const titles = ['head', 'weight', '', what, 'more'].map((text) => element('span', {}, text));
     this.titles.replaceChildren(...titles, this.axis(), element('span', {}, 'since step'));
     this.list.replaceChildren(...listed.map((one) => this.item(one)));
-    const more = this.heads.length > MOST ? ` ${this.heads.length - MOST} more heads attend less.` : '';
+    const more = left.length > MOST ? ` ${left.length - MOST} more heads attend less.` : '';
+    const last = gone.length ? ' Heads whose output was replaced come last: they attend, but their own output is not used.' : '';
     const weighted = frame.weighted ? ' Weights are multiplied by value norms.' : '';
     const since = '“Since”: from this step to the last one, single dips aside, the weight is at least half of the last one.';
     const both = ' Both rows of the first word count: the one that predicts it and the one that reads it.';
     const rows = this.answers.predicts && this.answers.reads ? both : '';
-    const others = 'Others are words that stand for something else than the second word.';
-    this.note.textContent = `${others} “More”: percentage points between the two. ${since}${rows}${more}${weighted}`;
+    const words = 'Others are words that stand for something else than the second word.';
+    this.note.textContent = `${words} “More”: percentage points between the two. ${since}${rows}${more}${weighted}${last}`;
   }
 
   /** The axes of all lines: the range of the weights, and the first and last step. */
@@ -194,7 +208,7 @@ class Pair {
   }
 
   /** The entry of a head: its name and label, its weight as a bar and a number, its strongest rival, and the course of the weight. */
-  item({layer, head, rows, weight, course, since, rival}) {
+  item({layer, head, rows, weight, course, since, rival, replaced}) {
     const {frame, found} = this;
     const {strongest, colour} = this.looks;
     const fitted = this.context.fitted();
@@ -203,53 +217,59 @@ class Pair {
     const bar = {class: 'bar', style: `left: 0; width: ${((100 * weight) / strongest).toFixed(1)}%; background: ${colour}`};
     const canvas = element('canvas', {role: 'img', 'aria-label': `weight over ${found.steps.length} steps`});
     drawCourse(new CanvasPen(sharpContext(canvas, COURSE.width, COURSE.height)), course, this.looks);
-    const label = [...namesAt(frame.meta, frame.kind, layer, head), ...(frame.kind === 'encoder' ? [] : [`${rows} it`])].join(' · ');
+    const row = frame.kind === 'encoder' ? '' : `${rows} it`;
+    const label = [replaced, ...namesAt(frame.meta, frame.kind, layer, head), row].filter(Boolean).join(' · ');
     const beside = isSeen(rival) ? [element('span', {class: 'pair-word'}, frame.columns[rival.column].text), ` ${percent(rival.weight)}`] : [];
     const margin = rival ? weight - rival.weight : NaN;
     return element(
       'li',
-      {'data-layer': layer, 'data-head': head, 'data-rows': rows},
+      {'data-layer': layer, 'data-head': head, class: replaced ? 'replaced' : false},
       element('span', {class: 'pair-head'}, element('button', name, this.nameOf({layer, head})), element('span', {class: 'pair-label'}, label)),
       element('span', {class: 'bar-room'}, element('span', bar)),
       element('span', {class: 'bar-number'}, percent(weight)),
       element('span', {class: 'pair-rival'}, beside),
       element('span', {class: margin > 0 ? 'pair-margin ahead' : 'pair-margin'}, rival ? signed(100 * margin, 1) : ''),
       canvas,
-      element('span', {class: 'pair-since'}, this.sinceText(since)),
+      element('span', {class: 'pair-since'}, this.since(since)),
     );
   }
 
-  sinceText(since) {
+  /** The step since which a head attends, as a link to its map there. */
+  since(index) {
     const {steps} = this.found;
-    if (since < 0) return '';
-    return since && since === steps.length - 1 ? 'only the last' : steps[since].toLocaleString('en');
+    if (index < 0) return '';
+    const text = index && index === steps.length - 1 ? 'only the last' : steps[index].toLocaleString('en');
+    const title = `open the map of this head at step ${steps[index].toLocaleString('en')}`;
+    return element('button', {type: 'button', class: 'link', 'data-index': index, title}, text);
   }
 
   /** The head and the index of the step at the pointer, null beside the lines. */
   at(event) {
-    const item = event.target.closest('li');
-    if (!item || event.target.tagName !== 'CANVAS' || !this.found.steps.length) return null;
-    const {layer, head} = item.dataset;
-    const one = this.heads.find((found) => found.layer === Number(layer) && found.head === Number(head));
-    return {one, index: stepAt(event.offsetX, this.found.steps.length)};
+    if (event.target.tagName !== 'CANVAS' || !this.found.steps.length) return null;
+    return {one: this.headOf(event.target), index: stepAt(event.offsetX, this.found.steps.length)};
+  }
+
+  /** The ranked head in whose entry an element is. */
+  headOf(target) {
+    const {layer, head} = target.closest('li').dataset;
+    return this.heads.find((one) => one.layer === Number(layer) && one.head === Number(head));
   }
 
   point(event) {
     const at = this.at(event);
     if (!at) return hideTooltip();
     const step = `step ${this.found.steps[at.index].toLocaleString('en')}`;
-    return showTooltip(event, `${step}: ${percent(at.one.course[at.index])}`, this.nameOf(at.one), 'click: go to this step');
+    return showTooltip(event, `${step}: ${percent(at.one.course[at.index])}`, this.nameOf(at.one), 'click: open the map of this step');
   }
 
+  /** Open the map of a head: at the step shown for its name, at another one for a point of its line or the step beside it. */
   go(event) {
-    const item = event.target.closest('li');
-    if (!item) return;
-    const {layer, head, rows} = item.dataset;
-    const place = {kind: this.frame.kind, layer: Number(layer), head: Number(head), token: `r${this.row}`, partner: `c${this.column}`};
-    const token = rows === this.frame.rowsNamed ? place.token : sameWord(place.token, rows);
-    if (event.target.closest('button')) this.context.state.set({...place, view: 'map', ...(this.frame.kind !== 'encoder' && {rows, token})});
+    const button = event.target.closest('button');
     const at = this.at(event);
-    if (at) this.context.state.set({...place, recording: stepName(this.found.steps[at.index]), follow: false});
+    if (!button && !at) return;
+    const index = at?.index ?? button.dataset.index;
+    const step = index === undefined ? {} : {recording: stepName(this.found.steps[index]), follow: false};
+    this.context.state.set({...mapOf(this.headOf(event.target), this.frame, this.row, this.column), ...step});
   }
 
   svg() {
@@ -266,7 +286,7 @@ class Pair {
     heads.forEach((one, i) => {
       const top = 38 + i * (COURSE.height + 4);
       const middle = top + COURSE.height / 2;
-      pen.text(0, middle, this.nameOf(one), {size: 12, fill: ink});
+      pen.text(0, middle, one.replaced ? `${this.nameOf(one)} (${one.replaced})` : this.nameOf(one), {size: 12, fill: ink});
       pen.text(190, middle, percent(one.weight), {size: 12, fill: ink, anchor: 'end'});
       if (isSeen(one.rival)) pen.text(204, middle, `${frame.columns[one.rival.column].text} ${percent(one.rival.weight)}`, {size: 12, fill: muted});
       drawCourse(pen, one.course, looks, lines, top);
@@ -275,6 +295,11 @@ class Pair {
     const height = 42 + heads.length * (COURSE.height + 4);
     return pen.svg(ends + 130, height, {title: this.heading.textContent, paper, margin: 12});
   }
+}
+
+/** "layer 0 · mean of 4 heads": the map from which the pair is chosen, without its kind. */
+function mapName({name, kind}) {
+  return name.slice(`${KIND_NAMES[kind]} · `.length);
 }
 
 function indexOfLargest(weights, start = 0) {

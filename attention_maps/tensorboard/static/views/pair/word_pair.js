@@ -1,6 +1,6 @@
 /** The attention of all heads from one word to another at all recorded steps, in both rows of the first word. */
 
-import {shapesOf} from '../../core/frame.js';
+import {sameWord, shapesOf} from '../../core/frame.js';
 import {loadLayer} from '../../core/load_frame.js';
 import {loadPair} from '../../core/pairs.js';
 import {strongestRival} from './rivals.js';
@@ -25,6 +25,12 @@ export async function loadLayers({source, fitted}, kind, recording = fitted().re
 /** The strongest of `rivals` (columns) of a ranked head, in the row in which its weight was found; see rivals.js. */
 export function rivalOf({layer, head, rows}, frame, row, rivals, tensors) {
   return strongestRival(tensors[layer], head, rowsOf(frame, row)[rows], rivals, frame.columns);
+}
+
+/** The state of the map in which a ranked head links the words in `row` and `column`: that of the row in which its weight was found. */
+export function mapOf({layer, head, rows}, frame, row, column) {
+  const map = {view: 'map', kind: frame.kind, layer, head, token: `r${row}`, partner: `c${column}`};
+  return frame.kind === 'encoder' ? map : {...map, rows, token: rows === frame.rowsNamed ? map.token : sameWord(map.token, rows)};
 }
 
 /** {predicts, reads}: query positions of the two rows of the word in `row`, which is predicted in the row before the one that reads it. */
