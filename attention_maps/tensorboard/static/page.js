@@ -44,6 +44,7 @@ export async function openPage(body) {
     meta: () => shown?.meta ?? null,
     fitted: () => shown?.fitted ?? state.now,
     compared: () => shown?.compared ?? null,
+    compares: () => tabs.compares(),
     frameOf: (overrides = {}) => loadFrame(source, context.fitted(), overrides),
     report,
     goToStep: (step) => state.set({recording: stepName(step), follow: false}),
@@ -91,6 +92,7 @@ export async function openPage(body) {
       state.set(settled);
       return; // which draws again
     }
+    if (state.now.against && !tabs.compares()) return state.set({against: ''});
     try {
       shown = await load(source, state.now);
     } catch (error) {

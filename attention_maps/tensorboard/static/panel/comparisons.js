@@ -19,6 +19,7 @@ export function createComparisons(context) {
 
   function show() {
     const {run, against} = state.now;
+    list.element.classList.toggle('absent', !context.compares());
     const steps = recordings.steps(run).map((id) => ({value: `step:${id}`, text: recordingTitle(id), group: 'another step of this run'}));
     const asked = recordings.asked(run).map((id) => ({value: `step:${id}`, text: recordingTitle(id), group: 'a question'}));
     const runs = others().map((name) => {

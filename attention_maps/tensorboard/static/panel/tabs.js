@@ -1,5 +1,6 @@
 /** The tabs of the views, with the title and controls of the active one. */
 
+import {layerNumber} from '../core/frame.js';
 import {measureAt, measureOf, measureText, namesAt} from '../core/measures.js';
 import {recordingTitle, stepName, stepOf} from '../core/recordings.js';
 import {element} from '../dom/elements.js';
@@ -46,6 +47,7 @@ export function createTabs(context) {
     {type: 'button', class: 'without', title: 'Ask the model for the same text without this head', onclick: () => askWithout()},
     'without this head?',
   );
+  const minus = element('button', {type: 'button', class: 'minus', title: 'stop comparing', onclick: () => state.set({against: ''})});
   const controls = element('div', {class: 'controls-of-view'});
   const panel = element('div', {class: 'view', id: 'view', role: 'tabpanel'});
   const nothing = element('p', {class: 'nothing', hidden: true});
@@ -58,7 +60,7 @@ export function createTabs(context) {
     'section',
     {class: 'stage', 'aria-label': 'view'},
     list,
-    element('div', {class: 'stage-title'}, name, term, without, detail),
+    element('div', {class: 'stage-title'}, name, term, minus, without, detail),
     controls,
     nothing,
     panel,
@@ -104,7 +106,9 @@ export function createTabs(context) {
   }
 
   function draw(shown) {
-    const about = chosen().ofRun ? titleOfRun(context) : titleOf(shown);
+    const about = chosen().ofRun ? titleOfRun(context) : titleOf(shown, chosen());
+    minus.hidden = !shown.compared;
+    minus.textContent = shown.compared ? `${comparedWith(shown)} ×` : '';
     frame = shown.frame;
     hideTooltip(); // it describes the frame before
     name.textContent = about.title;
@@ -125,14 +129,17 @@ export function createTabs(context) {
     hideTooltip();
     show();
     name.textContent = '';
-    without.hidden = true;
+    without.hidden = minus.hidden = true;
     detail.textContent = '';
     nothing.textContent = message;
     nothing.hidden = false;
     panel.hidden = controls.hidden = true;
   }
 
-  return {element: stage, exports, draw, fail, show, current: () => made.get(chosen().name), frame: () => frame};
+  /** Whether the active view shows a difference of two steps or runs. */
+  const compares = () => chosen().compares !== false;
+
+  return {element: stage, exports, draw, fail, show, compares, current: () => made.get(chosen().name), frame: () => frame};
 }
 
 /** {title, detail} of a view of the whole run. */
@@ -143,17 +150,25 @@ function titleOfRun({fitted, recordings}) {
   return {title: `training of ${run}`, detail};
 }
 
-/** {title, detail} of what is drawn: the head; its recording, label, measures and problems. */
-function titleOf({meta, fitted, frame, compared}) {
-  const {kind, layer, head, run, recording} = fitted;
+/** "minus run-2 step 300": what is subtracted. */
+function comparedWith({fitted, compared: {b}}) {
+  return `minus ${b.run === fitted.run ? '' : `${b.run} `}${recordingTitle(b.recording)}`;
+}
+
+/** {title, detail} of what is drawn: what the view shows, by default the head; its recording, label, measures and problems. */
+function titleOf(shown, view) {
+  const {meta, fitted, frame, compared} = shown;
+  const {kind, layer, head, recording} = fitted;
   const measures = ['alignment_error', 'antecedent', 'entropy']
     .map((name) => [name, measureAt(meta, name, kind, layer, head)])
     .filter(([, value]) => value !== null)
     .map(([name, value]) => `${measureOf(name).title} ${measureText(name, value)}`);
   const label = namesAt(meta, kind, layer, head).join(', ');
-  const other = compared ? `minus ${compared.b.run === run ? '' : `${compared.b.run} `}${recordingTitle(compared.b.recording)}` : '';
+  const other = compared ? comparedWith(shown) : '';
   const by = stepOf(recording) === null ? `by the model of step ${meta.step.toLocaleString('en')}` : '';
   const place = [recordingTitle(recording), by, other].filter(Boolean).join(' ');
   const broken = frame.weights.every(Number.isFinite) ? '' : 'not all weights are numbers: the model diverged';
-  return {title: frame.name, detail: [place, label, broken, ...measures, cut(frame.sample)].filter(Boolean).join(' · ')};
+  const selected = typeof head === 'number' ? [`selected: layer ${layerNumber(meta, kind, layer)} · head ${head}`] : [];
+  const title = view.shows ? [view.shows(frame), ...selected].join(' · ') : frame.name;
+  return {title, detail: [place, label, broken, ...measures, cut(frame.sample)].filter(Boolean).join(' · ')};
 }

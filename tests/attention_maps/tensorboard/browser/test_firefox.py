@@ -94,7 +94,7 @@ def test_texts_and_lists_are_clicked(page: Page) -> None:
     wait_for(page, ".parts-sum", "Sum")
     page.driver.find_element("xpath", "//button[.='layer 0 · head 1']").click()
     page.settle()
-    assert page.text(".frame-name") == "decoder self-attention · layer 0 · head 1"
+    assert page.text(".frame-name").endswith("selected: layer 0 · head 1")
     page.show(**TRANSLATION, view="strength")
     wait_for(page, ".strength-legend", "all 2 heads together")
     press_at(page, ".sheet-scroller", 300, 36)

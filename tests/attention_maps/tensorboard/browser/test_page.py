@@ -142,6 +142,25 @@ def test_a_difference_of_equal_maps_is_nothing_and_names_both_sides(page: Page) 
     assert "B = smaller step 320" in page.text(".legend-line")
 
 
+def test_a_comparison_is_seen_and_ends(page: Page) -> None:
+    """Guards against a difference that a person takes for a map elsewhere, where nothing says that it is one."""
+    page.show(**CROSS, against="step:step_00000100")
+    assert page.text(".minus") == "minus step 100 ×"
+    page.click(".minus")
+    assert "against" not in page.hash
+    assert not page.find(".minus").is_displayed()
+    assert "A minus B" not in page.text(".legend-line")
+    for view in ("story", "pair", "curves", "circuits"):
+        page.show(**CROSS, against="step:step_00000100")
+        page.click(f"#tab-{view}")
+        assert "against" not in page.hash, view
+        assert not page.find(f"#{page.labelled('compare with')}").is_displayed(), view
+    page.show(**CROSS, against="run:smaller")
+    page.choose("run", "gpt")  # which changes once its examples are read
+    page.wait("return parent.location.hash.includes('run=gpt')")
+    assert "against" not in page.hash
+
+
 def test_a_run_without_the_same_tokens_is_not_offered_for_comparison(page: Page) -> None:
     """Guards against a choice that only leads to an error message."""
     page.show(**CROSS)

@@ -64,7 +64,7 @@ def test_a_bar_leads_to_its_head(views: Page) -> None:
     wait_for(views, ".parts-sum", "Sum")
     views.driver.find_element("xpath", "//button[.='layer 0 · head 1']").click()
     views.settle()
-    assert views.text(".frame-name") == "decoder self-attention · layer 0 · head 1"
+    assert views.text(".frame-name") == "next token · all parts of the model · selected: layer 0 · head 1"
     assert "token=r2" in views.hash
     views.wait("return document.querySelector('.part-name[aria-pressed=true]')?.textContent === 'layer 0 · head 1'")
 

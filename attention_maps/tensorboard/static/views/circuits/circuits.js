@@ -12,6 +12,7 @@ export const view = {
   title: 'Circuits',
   hint: 'Without any text, from the weights alone: which tokens the head lets attend to which, and which next tokens it then makes likely.',
   term: 'QK, OV circuit',
+  compares: false,
   create: (context) => new Circuits(context),
 };
 

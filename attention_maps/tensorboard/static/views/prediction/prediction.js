@@ -14,6 +14,7 @@ export const view = {
   title: 'Prediction',
   hint: 'Which heads and MLPs make the model predict a token, and what each layer would predict.',
   term: 'contribution',
+  shows: () => 'next token · all parts of the model',
   create: (context) => new Prediction(context),
 };
 
