@@ -23,14 +23,15 @@ Matrix = tuple[str, str, int, int]
 
 
 class Measures(NamedTuple):
-    """The measures of a recording as one array, a tenth of the memory of nested lists, with its labels and loss, and
-    the number of examples of each score."""
+    """The measures of a recording as one array, a tenth of the memory of nested lists, with its labels and loss, the
+    number of examples of each score, and the scores of rules that need no model."""
 
     matrices: tuple[Matrix, ...]
     numbers: array[float]  # of all matrices, by layer and head; NaN for None
     labels: Matrices
     loss: float | None
     counts: dict[str, int]
+    baselines: dict[str, dict[str, float]]
 
     def unpacked(self) -> Iterator[tuple[str, str, list[list[float | None]]]]:
         """Yield name of the measure, kind and [layer][head] of each matrix."""
@@ -45,7 +46,11 @@ class Measures(NamedTuple):
     def size(self) -> int:
         """The approximate size in bytes, with the entry in the cache."""
         heads = sum(len(row) for matrix in self.labels.values() for row in matrix)
-        return 800 + 8 * (len(self.numbers) + heads) + 100 * (len(self.matrices) + len(self.counts))
+        return (
+            800
+            + 8 * (len(self.numbers) + heads)
+            + 100 * (len(self.matrices) + len(self.counts) + sum(map(len, self.baselines.values())))
+        )
 
 
 Version = tuple[str, int, int, int]
@@ -77,9 +82,10 @@ class RecordingReader:
 
     def curves(self, paths: Mapping[int, str]) -> dict[str, Any]:
         """Read the measures of recordings by step: {"steps": [step, …], "measures": {measure: {kind: [per step]}},
-        "labels": {kind: [per step]}, "loss": [per step], "unreadable": [step, …], "counts": {measure: number}}, for
-        each readable step a matrix [[number or label per head] per layer] or None. `counts`: the number of examples of
-        the last score of a measure."""
+        "labels": {kind: [per step]}, "loss": [per step], "unreadable": [step, …], "counts": {measure: number},
+        "baselines": {measure: {rule: score}}}, for each readable step a matrix [[number or label per head] per layer]
+        or None. `counts` and `baselines`: the number of examples of the last score of a measure, and the last scores of
+        rules that need no model."""
         read: dict[int, Measures] = {}
         for step, path in paths.items():
             try:
@@ -98,6 +104,7 @@ class RecordingReader:
             "loss": [measures.loss for measures in read.values()],
             "unreadable": [step for step in paths if step not in read],
             "counts": {name: count for measures in read.values() for name, count in measures.counts.items()},
+            "baselines": {name: rules for measures in read.values() for name, rules in measures.baselines.items()},
         }
 
     def _measures_of(self, path: str) -> Measures:
@@ -113,7 +120,11 @@ class RecordingReader:
             numbers = checks.read_measures(header, kinds)
             scores = checks.read_scores(header, kinds)
             counts = {score["measure"]: score["count"] for score in scores if score["count"]}
-            measures = packed(numbers, checks.read_labels(header, kinds), checks.read_loss(header), counts)
+            baselines: dict[str, dict[str, float]] = {}
+            for score in scores:
+                if score["kind"] is None and score["value"] is not None:
+                    baselines.setdefault(score["measure"], {})[score["name"]] = score["value"]
+            measures = packed(numbers, checks.read_labels(header, kinds), checks.read_loss(header), counts, baselines)
         with self._lock:
             if key not in self._measures:
                 # Recordings of one model have the same matrices: one object describes those of all.
@@ -128,7 +139,11 @@ class RecordingReader:
 
 
 def packed(
-    measures: dict[str, Matrices], labels: Matrices, loss: float | None, counts: dict[str, int] | None = None
+    measures: dict[str, Matrices],
+    labels: Matrices,
+    loss: float | None,
+    counts: dict[str, int],
+    baselines: dict[str, dict[str, float]],
 ) -> Measures:
     """Pack measures, [layer][head] by measure and kind. Equal labels of all recordings share their memory."""
     found = [(name, kind, matrix) for name, by_kind in measures.items() for kind, matrix in by_kind.items()]
@@ -138,5 +153,6 @@ def packed(
         array("d", numbers),
         {kind: [[sys.intern(label) for label in row] for row in matrix] for kind, matrix in labels.items()},
         loss,
-        counts or {},
+        counts,
+        baselines,
     )

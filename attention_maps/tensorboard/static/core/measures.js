@@ -94,6 +94,12 @@ export function better(name) {
   return gold ? `${first === 'low' ? 'lower' : 'higher'} is better` : '';
 }
 
+/** [name, value] of the best rule that needs no model, of {measure: {rule: value}}; undefined if none is known. */
+export function bestRule(baselines, name) {
+  const sign = measureOf(name).first === 'low' ? 1 : -1;
+  return Object.entries(baselines?.[name] ?? {}).sort(([, a], [, b]) => sign * (a - b))[0];
+}
+
 /** A value with its unit: "1.32 nats", "42.1 %", "–" for a missing one. */
 export function measureText(name, value) {
   if (!Number.isFinite(value)) return '–';

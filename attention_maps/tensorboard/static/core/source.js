@@ -66,7 +66,7 @@ export class Source {
     return this.listed;
   }
 
-  /** Per-head measures of every step: {steps, measures: {name: {kind: [per step [[per head] per layer]]}}, counts: examples of a score}. */
+  /** Per-head measures of every step: {steps, measures: {name: {kind: [per step [[per head] per layer]]}}, counts: examples of a score, baselines}. */
   async curves(run) {
     return this.archive ? (this.archive.curves[run] ?? {steps: [], measures: {}}) : (await answer('curves', {run})).json();
   }

@@ -194,6 +194,8 @@ def views_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     store.save(Recording(100, stories, parts=known.PARTS), folder / "gpt")
     for step in known.HISTORY:
         store.save(known.remembered(step), folder / "history")
+    for step in known.EVALUATED:
+        store.save(known.evaluated(step), folder / "evaluated")
     plain = known.translation(known.heads_of(known.CROSS), gold=False)
     plain.norms.clear()
     store.save(Recording(200, (plain,)), folder / "older")

@@ -40,6 +40,9 @@ HISTORY = {
 """Labels of the two heads of the run `history` at each step: “diagonal” with a dip, and two that only the last step
 has."""
 
+EVALUATED = {10: None, 20: None, 30: (55.0, 70.0), 40: (60.0, 80.0), 50: None}
+"""Steps of the run `evaluated`: the scores of its two heads. Head 1 has its label from step 20, head 0 from step 30."""
+
 State = dict[str, Any]
 TRANSLATION: State = {"run": "translation", "recording": "step_00000200", "kind": "cross", "layer": 0, "head": 0}
 TEXT: State = {"run": "gpt", "recording": "step_00000100", "kind": "decoder", "layer": 0, "head": 0}
@@ -114,3 +117,19 @@ def remembered(step: int) -> Recording:
         scores = (Score("antecedent", "best head, reads the pronoun", 62.5, "decoder", 0, 1, "reads", 288),)
     loss = 4.0 - list(HISTORY).index(step)
     return Recording(step, (story(),), measures, {"decoder": [HISTORY[step]]}, scores, parts=PARTS, loss=loss)
+
+
+def evaluated(step: int) -> Recording:
+    """Return a step of the run `evaluated`, whose heads keep the labels of the last evaluation."""
+    measures = {"previous": {"decoder": [[step / 100, 0.0]]}}
+    scores: tuple[Score, ...] = ()
+    if found := EVALUATED[step]:
+        measures |= {"antecedent": {"decoder": [[*found]]}, "antecedent_agreeing": {"decoder": [[95.0, 85.0]]}}
+        scores = (
+            Score("antecedent", "best head, reads the pronoun", found[1], "decoder", 0, 1, "reads", 288),
+            Score("antecedent", "chance", 25.0),
+            Score("antecedent", "last subject", 75.0),
+            Score("antecedent_agreeing", "last subject", 92.0),
+        )
+    labels = ["coreference" if step >= 30 else "", "coreference" if step >= 20 else ""]
+    return Recording(step, (story(),), measures, {"decoder": [labels]}, scores, parts=PARTS)

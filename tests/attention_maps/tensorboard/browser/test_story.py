@@ -26,13 +26,18 @@ def test_the_tab_opens_with_the_story_of_the_run(views: Page) -> None:
     ends; and a label on many examples that is taken for one of the text shown."""
     views.load("#attention&p.attention.run=history")
     assert views.text("[role=tab][aria-selected=true]") == "Story"
-    assert views.texts(".story-events li") == [
+    assert views.texts(".story-events li > .link") == [
         "In 9 steps the loss of the recorded examples fell from 4.00 to 1.00 nats.",
         "Step 2: layer 0 · head 0 becomes “induction” (half or more of its attention in repeated random words).",
         "Step 9: layer 0 · head 0 becomes “previous token” (half or more of its attention), at the last step only.",
         "Step 9: layer 0 · head 1 becomes “coreference” (it finds the antecedent of half or more of 288 validation"
         " pronouns), at the last step only.",
         "Most important at the end: layer 0 · head 0. Without it the loss rises by 4.50 nats.",
+    ]
+    assert views.texts(".story-scores") == [
+        "induction: 0.0 % at step 1 → 75.0 % at step 2 → 75.0 % at step 9.",
+        "to the previous token: 50.0 % at step 2 → 50.0 % at step 9.",
+        "pronouns resolved: not scored before → 62.5 % at step 9.",
     ]
     assert views.texts(".story-row .link") == [
         *("layer 0 · head 0", "induction since step 2", "previous token only at the last step"),
@@ -63,15 +68,52 @@ def test_a_sentence_opens_the_map_of_the_step(views: Page) -> None:
     assert {"p.attention.head=1", "p.attention.token=r6"} <= {*views.hash.split("&")}, "the pronoun of the text"
 
 
+def test_what_is_said_can_be_checked_beside_a_rule_without_a_model(views: Page) -> None:
+    """Guards against a step without scores, a strongest head that is the first one wherever the last step has no
+    scores, and a praised head that a simple rule beats."""
+    views.show(run="evaluated", recording="step_00000050", view="story")
+    wait_for(views, ".story-events", "Step 20: layer 0 · head 1 becomes “coreference”")
+    assert views.text(".story-events .link").endswith("at the end the strongest of 2.")
+    assert views.text(".story-scores") == (
+        "pronouns resolved: not scored before → 70.0 % at step 30 → 80.0 % at step 40. The rule “last subject”,"
+        " without a model: 75.0 %, worse than this head’s 80.0 %. Among nouns that agree with the pronoun: “last"
+        " subject” 92.0 %, better than this head’s 85.0 %."
+    )
+    for clicked in (".story-events .link", ".story-scores .link"):
+        views.click(clicked)
+        assert views.text("[role=tab][aria-selected=true]") == "Map"
+        assert views.text(".step-title") == "step 30", "at which there are scores"
+        assert "pronouns resolved 70.0 %" in views.text(".frame-detail")
+        views.show(run="evaluated", recording="step_00000050", view="story")
+    views.click(".story-scores .link:nth-of-type(2)")
+    assert views.text(".step-title") == "step 40"
+
+
+def test_importance_and_the_step_of_the_example_are_links(views: Page) -> None:
+    """Guards against figures of the story that lead nowhere."""
+    views.show(**RUN)
+    views.click(".story-row[data-head='decoder|0|0'] .story-importance")
+    assert views.text("[role=tab][aria-selected=true]") == "Curves"
+    assert {"p.attention.measure=importance", "p.attention.head=0"} <= {*views.hash.split("&")}
+    views.show(**RUN)
+    wait_for(views, ".story-example", "coreference")
+    views.driver.find_element("xpath", "//*[@class='story-example']/button[.='layer 0 · head 1']").click()
+    views.settle()
+    assert views.text(".frame-name") == "decoder self-attention · layer 0 · head 1"
+    assert {"p.attention.token=r5", "p.attention.rows=predicts"} <= {*views.hash.split("&")}, "where it attends most"
+
+
 def test_a_band_tells_the_label_at_each_step_and_leads_there(views: Page) -> None:
-    """Guards against bands that are shifted by a step, and a click that leaves the story."""
+    """Guards against bands that are shifted by a step, and a click that does not open the map."""
     views.show(**RUN)
     assert views.hover(*band(views, 0, 1)) == ["step 1", "loss 3.000 nats", "layer 0 · head 0: previous token 50 %"]
     assert views.hover(*band(views, 1, 2)) == ["step 2", "loss 2.000 nats", "layer 0 · head 1: induction 75 %"]
     ActionChains(views.driver).click().perform()
     views.settle()
     assert views.text(".step-title") == "step 2"
-    assert views.text("[role=tab][aria-selected=true]") == "Story"
+    assert views.text("[role=tab][aria-selected=true]") == "Map"
+    assert views.text(".frame-name") == "decoder self-attention · layer 0 · head 1"
+    views.click("#tab-story")
     assert [
         one.get_attribute("data-head") for one in views.driver.find_elements("css selector", ".story-row.selected")
     ] == ["decoder|0|1"]
@@ -107,3 +149,18 @@ def test_the_story_is_saved_as_a_drawing(views: Page, downloads: Path) -> None:
         "coreference only at the last step, diagonal",
     }
     assert labels | {"decoder layer 0 · head 0", "training step"} <= texts
+
+
+def test_curves_lead_to_steps_with_scores_and_always_show_the_rule(views: Page, downloads: Path) -> None:
+    """Guards against a click that leads to a step without the score, and a baseline that only some steps show."""
+    views.show(run="evaluated", recording="step_00000050", view="curves", measure="antecedent", kind="decoder", layer=0)
+    views.wait("return document.querySelector('.chart-stage canvas').getAttribute('aria-label')")
+    views.wait("return !document.querySelector('.chart-stage canvas').hidden")
+    assert views.hover(".chart-stage canvas", 70, 100)[0] == "step 30", "the first step with scores"
+    ActionChains(views.driver).click().perform()
+    views.settle()
+    assert views.text(".step-title") == "step 30"
+    views.show(run="evaluated", recording="step_00000050", view="curves", measure="antecedent", kind="decoder", layer=0)
+    drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
+    texts = {one.text for one in drawing.iter("{http://www.w3.org/2000/svg}text")}
+    assert "baseline: last subject, 75.0 %" in texts, "at a step without scores"

@@ -1,7 +1,7 @@
 /** The curves view: one measure of every head over the training steps, the selected head in front. */
 
 import {layerNumber, shapesOf} from '../../core/frame.js';
-import {better, measureOf, measureText, plotted, sortedMeasures} from '../../core/measures.js';
+import {bestRule, better, measureOf, measureText, plotted, sortedMeasures} from '../../core/measures.js';
 import {stepOf} from '../../core/recordings.js';
 import {element} from '../../dom/elements.js';
 import {menu, segments} from '../../dom/fields.js';
@@ -17,6 +17,7 @@ export const view = {
   title: 'Curves',
   hint: 'Each line is a head. Click to go to that step.',
   term: 'score',
+  compares: false,
   create: (context) => new Curves(context),
 };
 
@@ -73,12 +74,14 @@ class Curves {
     this.steps = curves.steps;
     const {title, meaning} = measureOf(this.name);
     this.lines = this.linesOf(curves.measures[this.name][kind]);
-    this.baseline = this.baselineOf();
-    this.limits = limitsOf([...this.lines, ...(this.baseline ? [{values: [this.baseline.value]}] : [])]);
-    if (!this.limits) {
+    const rule = bestRule(curves.baselines, this.name); // on the same gold labels
+    this.baseline = rule ? {name: `baseline: ${rule[0]}`, value: plotted(this.name, rule[1])} : null;
+    this.measured = [...this.steps.keys()].filter((i) => this.lines.some(({values}) => Number.isFinite(values[i])));
+    if (!this.measured.length) {
       this.explain(`There are no values of ${title} for these heads.`);
       return;
     }
+    this.limits = limitsOf([...this.lines, ...(this.baseline ? [{values: [this.baseline.value]}] : [])]);
     this.nothing.hidden = true;
     this.buildLegend();
     this.canvas.hidden = false;
@@ -112,16 +115,6 @@ class Curves {
     if (typeof head === 'number') return lines;
     const mean = series.map((matrix) => meanOf(Array.from({length: heads}, (_, h) => value(matrix, chosen, h))));
     return [...lines, {layer: chosen, head: 'mean', values: mean}];
-  }
-
-  /** The best score without a model, on the same gold labels: {name, value}, or null if none is known. */
-  baselineOf() {
-    const scores = (this.frame.meta.scores ?? []).filter(({measure, kind, value}) => {
-      return measure === this.name && kind === null && Number.isFinite(value);
-    });
-    const better = measureOf(this.name).first === 'low' ? (a, b) => a.value - b.value : (a, b) => b.value - a.value;
-    const [best] = scores.sort(better);
-    return best ? {name: `baseline: ${best.name}`, value: plotted(this.name, best.value)} : null;
   }
 
   /** The colours of the heads of the selected layer, which are buttons; other layers are grey. */
@@ -227,13 +220,11 @@ class Curves {
     return head === 'mean' ? inksOf(this.element).ink : this.context.colours().head(head);
   }
 
+  /** The index of the nearest step with values: scores are only recorded at evaluations. */
   nearestStep(event) {
     const wanted = this.scale.stepAt(event.clientX - this.canvas.getBoundingClientRect().left);
-    let best = 0;
-    this.steps.forEach((step, i) => {
-      if (Math.abs(step - wanted) < Math.abs(this.steps[best] - wanted)) best = i;
-    });
-    return best;
+    const distance = (i) => Math.abs(this.steps[i] - wanted);
+    return this.measured.reduce((best, i) => (distance(i) < distance(best) ? i : best));
   }
 
   point(event) {
@@ -268,7 +259,7 @@ class Curves {
   }
 }
 
-/** {low, high} of the values of all lines, null if there are none. A loop: Math.min(...) cannot take that many arguments. */
+/** {low, high} of the values of all lines. A loop: Math.min(...) cannot take that many arguments. */
 function limitsOf(lines) {
   let [low, high] = [Infinity, -Infinity];
   for (const {values} of lines) {
@@ -276,7 +267,7 @@ function limitsOf(lines) {
       if (Number.isFinite(value)) [low, high] = [Math.min(low, value), Math.max(high, value)];
     }
   }
-  return low <= high ? {low, high} : null;
+  return {low, high};
 }
 
 function meanOf(values) {

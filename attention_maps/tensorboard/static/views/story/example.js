@@ -8,7 +8,7 @@ import {element} from '../../dom/elements.js';
 import {goldPairs, mainPair} from '../pair/gold_pairs.js';
 import {rankedByWord} from '../pair/ranking.js';
 import {isSeen, rivalsOf} from '../pair/rivals.js';
-import {loadLayers, loadWordPair, rivalOf} from '../pair/word_pair.js';
+import {loadLayers, loadWordPair, mapOf, rivalOf} from '../pair/word_pair.js';
 import {selection} from '../tokens.js';
 import {nameOf} from './picture.js';
 
@@ -82,18 +82,32 @@ export function createExample(context) {
     const several = kindsOf(frame.meta, context.fitted().sample).length > 1;
     const titleOf = ({layer, head}) => nameOf({kind: frame.kind, layer, number: layerNumber(frame.meta, frame.kind, layer), head}, several);
     const [best] = ranked.heads;
-    const since = best.since > 0 ? `, at least half of it since step ${ranked.steps[best.since].toLocaleString('en')}` : '';
     const labelled = strongest(heads.filter((one) => one.kind === frame.kind && one.roles.some(({name}) => name === 'coreference')));
     const other = labelled && ranked.heads.find((one) => one.layer === labelled.layer && one.head === labelled.head);
-    const beside = other && other !== best ? `; ${titleOf(other)}, “coreference”: ${percent(other.weight)}` : '';
     const {name} = frame.sample;
     const {rival} = ranked;
     const close = isSeen(rival) && rival.weight > CLOSE * best.weight ? ', nearly a tie,' : '';
     const against = isSeen(rival) ? ` against ${percent(rival.weight)} to “${frame.columns[rival.column].text}”${close}` : '';
-    const words = `Example shown${name && `, ${name}`}: from “${frame.rows[pair.row].text}” to “${frame.columns[pair.column].text}”`;
-    const text = `${words} most by ${titleOf(best)}, ${percent(best.weight)}${against} at the end${since}${beside}.`;
-    const onclick = () => context.state.set({kind: frame.kind, view: 'pair', ...wordsOf(pair)});
-    line.replaceChildren(element('button', {type: 'button', class: 'link', onclick, title: 'all heads for these two words'}, text));
+    const words = `from “${frame.rows[pair.row].text}” to “${frame.columns[pair.column].text}”`;
+    const toPair = {kind: frame.kind, view: 'pair', ...wordsOf(pair)};
+    const toMap = (one, step) => ({...mapOf(one, frame, pair.row, pair.column), recording: stepName(step), follow: false});
+    const [born, last] = [ranked.steps[best.since], ranked.steps.at(-1)];
+    const since = [', at least half of it since ', link(`step ${born?.toLocaleString('en')}`, 'open this map', toMap(best, born))];
+    const beside = () => ['; ', link(titleOf(other), 'open this map', toMap(other, last)), `, “coreference”: ${percent(other.weight)}`];
+    line.replaceChildren(
+      `Example shown${name && `, ${name}`}: `,
+      link(words, 'all heads for these two words', toPair),
+      ' most by ',
+      link(titleOf(best), 'open this map', toMap(best, last)),
+      `, ${percent(best.weight)}${against} at the end`,
+      ...(best.since > 0 ? since : []),
+      ...(other && other !== best ? beside() : []),
+      '.',
+    );
+  }
+
+  function link(text, title, state) {
+    return element('button', {type: 'button', class: 'link', title, onclick: () => context.state.set(state)}, text);
   }
 
   /** {token, partner} for a map that shows a head for its label: the selected words, or those of the sentence for a pronoun. */

@@ -1,6 +1,6 @@
 /** What happened to each head during a training, from the measures of all recorded steps. Pure functions. */
 
-import {namesIn} from '../../core/measures.js';
+import {bestRule, measureOf, measureText, namesIn} from '../../core/measures.js';
 import {sinceIndex} from '../since.js';
 
 const HALF = 'half or more of its attention';
@@ -39,6 +39,34 @@ export function evidence(name, {measures, counts = {}}) {
 }
 
 /**
+ * The scores of a head by which it can be checked what it does since index `since`, [{index, value}]: those of the last scored step before,
+ * of the first one from there on, and of the last one. Gold scores and importance are only recorded at evaluations.
+ */
+export function scoresAround(measure, since, {kind, layer, head}, {measures}) {
+  const all = (measures[measure]?.[kind] ?? []).map((matrix, index) => ({index, value: matrix?.[layer]?.[head]}));
+  const scored = all.filter(({value}) => Number.isFinite(value));
+  const chosen = [scored.findLast(({index}) => index < since), scored.find(({index}) => index >= since), scored.at(-1)];
+  return [...new Set(chosen.filter(Boolean))];
+}
+
+/** Measures that are shown with the one behind a label, and what distinguishes them. */
+const STRICTER = {antecedent: {antecedent_agreeing: 'Among nouns that agree with the pronoun: '}};
+
+/** How a head compares with the best rule that needs no model, in words; '' if no rule was scored. */
+export function besideRules(measure, {kind, layer, head}, {steps, measures, baselines}) {
+  const parts = Object.entries({[measure]: '', ...STRICTER[measure]}).map(([name, what]) => {
+    const rule = bestRule(baselines, name);
+    const own = valueUntil(steps.length - 1, measures[name]?.[kind], layer, head);
+    if (!rule || !Number.isFinite(own)) return '';
+    const ahead = measureOf(name).first === 'low' ? own - rule[1] : rule[1] - own;
+    const verdict = ahead > 0 ? 'better than' : ahead < 0 ? 'worse than' : 'the same as';
+    const rest = `${measureText(name, rule[1])}, ${verdict} this head’s ${measureText(name, own)}.`;
+    return what ? `${what}“${rule[0]}” ${rest}` : `The rule “${rule[0]}”, without a model: ${rest}`;
+  });
+  return parts.filter(Boolean).join(' ');
+}
+
+/**
  * The history of every head: [{kind, layer, head, labels: [per step: [{name, strength: 0 to 1 or NaN}]], roles: [{name, strength, birth}]
  * of the last step, importance: the last known one, or NaN}]. `birth`: index of the step since which the label has had this name, or -1.
  * `curves` as from the plugin; kinds in the order in which the model computes them.
@@ -51,7 +79,7 @@ export function histories({steps, labels = {}, measures}) {
     shape.forEach((row, layer) =>
       row.forEach((_, head) => {
         const labels = steps.map((_, i) => {
-          const value = (measure) => measures[measure]?.[kind]?.[i]?.[layer]?.[head];
+          const value = (measure) => valueUntil(i, measures[measure]?.[kind], layer, head);
           return namesIn(recorded[i]?.[layer]?.[head]).map((name) => ({name, strength: strengthOf(name, value)}));
         });
         found.push({
@@ -60,7 +88,7 @@ export function histories({steps, labels = {}, measures}) {
           head,
           labels,
           roles: (labels.at(-1) ?? []).map((role) => ({...role, birth: birthOf(role.name, labels)})),
-          importance: lastKnown((measures.importance?.[kind] ?? []).map((matrix) => matrix?.[layer]?.[head])),
+          importance: valueUntil(steps.length - 1, measures.importance?.[kind], layer, head),
         });
       }),
     );
@@ -83,8 +111,11 @@ function birthOf(name, labels) {
   return sinceIndex(labels.map((roles) => roles.some((role) => role.name === name)));
 }
 
-function lastKnown(values) {
-  return values.findLast(Number.isFinite) ?? NaN;
+/** The last known value of a head until a step: gold scores of an evaluation hold, as the labels do, until the next one. */
+function valueUntil(step, matrices, layer, head) {
+  if (!matrices) return NaN;
+  for (let at = step; at >= 0; at--) if (Number.isFinite(matrices[at]?.[layer]?.[head])) return matrices[at][layer][head];
+  return NaN;
 }
 
 /**

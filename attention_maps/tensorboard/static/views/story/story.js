@@ -1,7 +1,7 @@
 /** The story view: the loss of a run, and below it a band for each head, coloured by what the head does at each recorded step. */
 
 import {KIND_NAMES, layerNumber} from '../../core/frame.js';
-import {measureText, shownName} from '../../core/measures.js';
+import {measureOf, measureText, shownName} from '../../core/measures.js';
 import {stepName, stepOf} from '../../core/recordings.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
@@ -12,7 +12,7 @@ import {inksOf} from '../../draw/colours.js';
 import {sharpContext} from '../../draw/matrix_pixels.js';
 import {CanvasPen, SvgPen} from '../../draw/pen.js';
 import {createExample} from './example.js';
-import {births, evidence, histories, LABELS, measureBehind, mostImportant} from './history.js';
+import {besideRules, births, evidence, histories, LABELS, measureBehind, mostImportant, scoresAround} from './history.js';
 import {drawBand, drawLoss, lossText, nameOf, stepScale, uniformAlpha} from './picture.js';
 
 export const view = {
@@ -21,12 +21,13 @@ export const view = {
   hint: 'What the training did: the loss, and what each head attends to at each recorded step.',
   term: 'since',
   ofRun: true,
+  compares: false, // with another step or run: there is no map of one step in it
   create: (context) => new Story(context),
 };
 
 const BANDS =
   'A band is coloured by the label of its head at each step, stronger where more of its attention fits the label. ' +
-  'A click on a band goes to the step; a name opens the map.';
+  'Click a band for the map of that head at that step, the loss to go to a step.';
 const EVENTS = 6; // sentences about heads above the picture
 const LOSS = {tall: 150, low: 112}; // height of the chart in CSS pixels, by the height of the window
 const BAND = 16; // height of a band
@@ -102,7 +103,7 @@ class Story {
     const {curves, heads} = this;
     const told = [];
     const loss = lossText(curves);
-    if (loss) told.push(loss);
+    if (loss) told.push([this.link(null, curves.steps.at(-1), loss)]);
     this.several = new Set(heads.map(({kind}) => kind)).size > 1; // kinds, which sentences name
     for (const {head, name, birth, others} of births(heads).slice(0, EVENTS)) {
       const why = evidence(name, curves);
@@ -110,19 +111,42 @@ class Story {
       const only = birth === curves.steps.length - 1 ? ', at the last step only' : '';
       const becomes = `${nameOf(head, this.several)} becomes “${name}”${why && ` (${why})`}`;
       const text = `Step ${this.stepText(birth)}: ${becomes}${more}${only}.`;
-      told.push(this.link(head, curves.steps[birth], text, name));
+      told.push([this.link(head, this.scoredStep(head, {name, birth}), text, name), ...this.scores(head, {name, birth})]);
     }
     this.example.show(heads);
     const needed = mostImportant(heads);
     if (needed) {
       const rise = measureText('importance', needed.importance);
       const text = `Most important at the end: ${nameOf(needed, this.several)}. Without it the loss rises by ${rise}.`;
-      told.push(this.link(needed, curves.steps.at(-1), text));
+      const {index} = scoresAround('importance', 0, needed, curves).at(-1);
+      told.push([this.link(needed, curves.steps[index], text, '', 'importance')]);
     }
-    this.events.replaceChildren(...told.map((one) => element('li', {}, one)));
+    this.events.replaceChildren(...told.map((parts) => element('li', {}, parts)));
     this.note.textContent = heads.length
       ? `${this.progress()}${BANDS}`
       : 'This run recorded no labels of heads: it is older, or of another program. The other views show its maps.';
+  }
+
+  /** What shows whether a sentence is right: the scores before and at a step and at the end, each a link, beside a rule without a model. */
+  scores(head, {name, birth}) {
+    const measure = measureBehind(name);
+    const found = scoresAround(measure, birth, head, this.curves);
+    if (!found.length) return [];
+    const links = found.map(({index, value}) => {
+      return this.link(head, this.curves.steps[index], `${measureText(measure, value)} at step ${this.stepText(index)}`, name);
+    });
+    const before = found[0].index < birth ? [] : ['not scored before', ' → '];
+    const between = links.flatMap((link, place) => (place ? [' → ', link] : [link]));
+    const rules = besideRules(measure, head, this.curves);
+    return [element('div', {class: 'story-scores'}, `${measureOf(measure).title}: `, ...before, ...between, '.', rules && ` ${rules}`)];
+  }
+
+  /** The step at which a head got a label, or the first one after it with its score; of an older label, the last one with its score. */
+  scoredStep(head, {name, birth}) {
+    const scored = scoresAround(measureBehind(name), birth, head, this.curves);
+    const born = birth > 0 ? birth : -1;
+    const {index} = (born < 0 ? scored.at(-1) : scored.find((one) => one.index >= birth)) ?? {index: born};
+    return this.curves.steps.at(index);
   }
 
   /** What a band needs that a run does not have yet. */
@@ -135,14 +159,19 @@ class Story {
     return this.curves.steps[place].toLocaleString('en');
   }
 
-  /** A button that opens the map of a head at a step, where the list of heads shows the measure behind `name`. */
-  link({kind, layer, head}, step, text, name = '') {
-    const measure = measureBehind(name) || this.context.state.now.measure;
-    const onclick = () => {
-      const word = this.context.fitted().kind === kind ? this.example.wordsFor(name) : {token: '', partner: ''};
-      this.context.state.set({kind, layer, head, recording: stepName(step), follow: false, view: 'map', measure, ...word});
-    };
+  /** A button that opens the map of a head, or of the selected one, at a step. */
+  link(head, step, text, name = '', measure = measureBehind(name)) {
+    const onclick = () => this.open(head, step, name, measure);
     return element('button', {type: 'button', class: 'link', onclick, title: 'open this map'}, text);
+  }
+
+  /** Open the map of a head at a step, where the list of heads shows a measure: the one behind the label `name`. */
+  open(one, step, name = '', shown = '') {
+    const {state, fitted} = this.context;
+    const {kind, layer, head} = one ?? fitted();
+    const measure = shown || state.now.measure;
+    const word = fitted().kind === kind ? this.example.wordsFor(name) : {token: '', partner: ''};
+    state.set({kind, layer, head, recording: stepName(step), follow: false, view: 'map', measure, ...word});
   }
 
   build() {
@@ -176,13 +205,22 @@ class Story {
     const what = head.roles.map((role) => this.roleText(role)).join(', ');
     const canvas = element('canvas', {role: 'img', 'aria-label': `${nameOf(head)}: ${what || 'no label'}`});
     const share = most > 0 && head.importance > 0 ? head.importance / most : 0;
+    const curves = {kind: head.kind, layer: head.layer, head: head.head, view: 'curves', measure: 'importance'};
+    const rise = `the loss without this head: ${measureText('importance', head.importance)} more`;
     const importance = element(
-      'span',
-      {class: 'story-importance', title: `the loss without this head: ${measureText('importance', head.importance)} more`},
+      'button',
+      {
+        type: 'button',
+        class: 'story-importance',
+        title: rise,
+        'aria-label': `${nameOf(head)}: ${rise}`,
+        disabled: !Number.isFinite(head.importance),
+        onclick: () => this.context.state.set(curves),
+      },
       Number.isFinite(head.importance) ? element('span', {style: `width: ${(100 * share).toFixed(1)}%`}) : '',
     );
     const births = head.roles.map((role) => {
-      return this.link(head, role.birth > 0 ? steps[role.birth] : steps.at(-1), this.roleText(role), role.name);
+      return this.link(head, this.scoredStep(head, role), this.roleText(role), role.name);
     });
     const label = element('span', {class: 'story-label'}, births.length ? births : '–');
     const band = element('div', {class: 'story-band'}, canvas);
@@ -248,11 +286,13 @@ class Story {
     return showTooltip(event, ...lines);
   }
 
+  /** A band opens the map of its head at a step; the loss only goes to the step. */
   go(event) {
     const at = this.at(event);
     if (!at) return;
-    const head = at.made ? {kind: at.made.head.kind, layer: at.made.head.layer, head: at.made.head.head} : {};
-    this.context.state.set({recording: stepName(this.curves.steps[at.index]), follow: false, ...head});
+    const step = this.curves.steps[at.index];
+    if (at.made) this.open(at.made.head, step);
+    else this.context.goToStep(step);
   }
 
   svg() {
