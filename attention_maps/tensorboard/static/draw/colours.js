@@ -50,9 +50,20 @@ export function colours(dark) {
     future: dark ? [44, 46, 52] : [231, 229, 225],
     label: (name) => LABELS[name] ?? '#7f7f7f',
     head: (number) => HEADS[number % HEADS.length],
-    /** A text colour that is readable on a colour. */
-    ink: ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b < 140 ? '#ffffff' : '#15181e'),
+    /** A text colour that is readable on a colour: black or white, whichever has more contrast, at least 4.5 : 1 (WCAG 2). */
+    ink: (colour) => (luminance(colour) < 0.179 ? '#ffffff' : '#000000'),
   };
+}
+
+/** Relative luminance of [r, g, b], 0 to 1 (WCAG 2). */
+function luminance(colour) {
+  const [r, g, b] = colour.map((part) => (part <= 10 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+/** "#rrggbb" -> [r, g, b]. */
+export function rgb(colour) {
+  return [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
 }
 
 /** [r, g, b] -> "rgb(…)". */
@@ -74,7 +85,7 @@ export function inksOf(node) {
 }
 
 function ramp(stops) {
-  const points = stops.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+  const points = stops.map(rgb);
   const table = new Uint8Array(3 * STEPS);
   for (let step = 0; step < STEPS; step++) {
     const place = (step / (STEPS - 1)) * (points.length - 1);

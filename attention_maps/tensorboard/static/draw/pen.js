@@ -2,6 +2,7 @@
 
 import {languageOf} from '../core/format.js';
 import {svgElement} from '../dom/elements.js';
+import {rgb} from './colours.js';
 
 export const FONT = 'system-ui, -apple-system, "Segoe UI", "Noto Sans CJK JP", "Hiragino Sans", "Yu Gothic", sans-serif';
 
@@ -12,10 +13,9 @@ export function hex(colour) {
   return `#${colour.map((part) => Math.round(part).toString(16).padStart(2, '0')).join('')}`;
 }
 
-/** A colour "#rrggbb" that is readable as text: on a dark page, mixed with white. */
+/** A colour "#rrggbb" of a head that is readable as text: mixed with white on a dark page, with black on a light one. */
 export function asText(colour, dark) {
-  if (!dark) return colour;
-  return hex([1, 3, 5].map((at) => 255 - (255 - parseInt(colour.slice(at, at + 2), 16)) * 0.6));
+  return hex(rgb(colour).map((part) => (dark ? 255 - (255 - part) * 0.6 : part * 0.63)));
 }
 
 /** Draws on a canvas. */

@@ -196,6 +196,7 @@ def views_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         store.save(known.remembered(step), folder / "history")
     for step in known.EVALUATED:
         store.save(known.evaluated(step), folder / "evaluated")
+    store.save(known.probe(), folder / "probe")
     plain = known.translation(known.heads_of(known.CROSS), gold=False)
     plain.norms.clear()
     store.save(Recording(200, (plain,)), folder / "older")

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from attention_maps.record.measures import head_measures
 from attention_maps.record.recording import Antecedents, Part, Prediction, Recording, Sample, Score
-from tests.attention_maps.tensorboard.browser.recordings import marked
+from tests.attention_maps.tensorboard.browser.recordings import marked, sample
 
 SOURCE = ["▁Emi", "▁likes", "▁red", "▁apple", "s", ".", "</s>"]
 TARGET = ["<s>", "エミは", "赤い", "りんごが", "好き", "です", "。", "</s>"]
@@ -45,6 +46,7 @@ EVALUATED = {10: None, 20: None, 30: (55.0, 70.0), 40: (60.0, 80.0), 50: None}
 
 State = dict[str, Any]
 TRANSLATION: State = {"run": "translation", "recording": "step_00000200", "kind": "cross", "layer": 0, "head": 0}
+PROBE: State = {"run": "probe", "recording": "step_00000100", "kind": "decoder", "layer": 0, "head": 0}
 TEXT: State = {"run": "gpt", "recording": "step_00000100", "kind": "decoder", "layer": 0, "head": 0}
 
 
@@ -103,6 +105,14 @@ def heads_of(first: list[list[float]]) -> np.ndarray:
     """Return weights [L=2,H=2,Q,K]: head 0 of layer 0 is `first`, head 1 is diagonal, layer 1 uniform."""
     table = np.array(first)
     return np.stack([np.stack([table, np.eye(*table.shape)]), np.full((2, *table.shape), 1 / table.shape[1])])
+
+
+def probe() -> Recording:
+    """Return a text of several lines, recorded by a model with four heads in each of two layers, and a rollout."""
+    words = "▁Lisa ▁had ▁to ▁carry ▁a ▁big ▁box . ▁Emi ▁came . ▁She ▁helped ▁Lisa ▁because ▁she ▁was ▁kind ."
+    text = sample(["</s>", *(2 * words.split())], None, 100, layers=2, heads=4)
+    labels = [["coreference, diagonal", "induction, previous token", "duplicate token", "first token"], ["broad"] * 4]
+    return Recording(100, (text,), head_measures((text,)), {"decoder": labels})
 
 
 def remembered(step: int) -> Recording:

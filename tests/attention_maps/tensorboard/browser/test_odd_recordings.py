@@ -73,7 +73,7 @@ def test_lists_that_are_cut_count_the_rest(page: Page) -> None:
     rest = int(np.count_nonzero(maps("decoder", 0, 2, 1024, 1024, 100)[0, 200])) - 6
     assert rest > 100
     page.show(**here)
-    assert page.text(".readout").endswith(f" · and {rest} more")
+    assert page.text(".readout").endswith(f" and {rest} more.")
     page.show(**here, view="sentence")
     assert f"and {rest} more" in page.text(".sentence-panel")
     page.show(run="damaged", recording="step_00000100", view="curves")

@@ -209,9 +209,9 @@ def test_a_cell_tells_weight_tokens_predictions_and_loss(page: Page) -> None:
         "row 0, column 0",
     ]
     page.show(**CROSS, token="r0")
-    assert page.text(".readout") == "エミは attends to: Emi .50 · </s> .25 · prefer .13 · s .13"
+    assert page.text(".readout") == "“エミは” attends to “Emi” .50, “</s>” .25, “prefer” .13 and “s” .13."
     page.show(**CROSS, rows="reads", token="r0")
-    assert page.text(".readout").startswith("<s> attends to: Emi .50")
+    assert page.text(".readout").startswith("“<s>” attends to “Emi” .50")
 
 
 def test_a_click_chooses_a_token_for_all_views(page: Page) -> None:
@@ -221,7 +221,7 @@ def test_a_click_chooses_a_token_for_all_views(page: Page) -> None:
     ActionChains(page.driver).click().perform()
     page.settle()
     assert "token=r0" in page.hash
-    assert page.text(".readout").startswith("エミは attends to")
+    assert page.text(".readout").startswith("“エミは” attends to")
     ActionChains(page.driver).key_down(Keys.SHIFT).send_keys(Keys.ARROW_DOWN).key_up(Keys.SHIFT).perform()
     page.settle()
     assert "token=r1" in page.hash
@@ -234,7 +234,7 @@ def test_a_click_chooses_a_token_for_all_views(page: Page) -> None:
 def test_hidden_special_tokens_leave_their_share_behind(page: Page) -> None:
     """Guards against hidden special tokens whose attention is not reported."""
     page.show(**CROSS, hide=True, token="r0")
-    assert page.text(".readout") == "エミは attends to: Emi .67 · prefer .17 · s .17"
+    assert page.text(".readout") == "“エミは” attends to “Emi” .67, “prefer” .17 and “s” .17."
     assert "hidden: attention on special tokens" in page.text(".legend-line")
     _, y = find_cell(page, "エミは", "Emi")
     titles = {title for x in range(300, 520, 10) for title in page.hover(".pointer", x, y)[:1]}
@@ -247,7 +247,7 @@ def test_merged_pieces_are_words(page: Page) -> None:
     page.show(**CROSS, token="r0")
     assert page.find(".cells").get_attribute("aria-label").endswith("7 rows, 6 columns")
     page.show(**CROSS, merge=True, token="r0")
-    assert page.text(".readout").startswith("エミは attends to: Emi .50 · prefers .25")
+    assert page.text(".readout").startswith("“エミは” attends to “Emi” .50, “prefers” .25")
     assert page.find(".cells").get_attribute("aria-label").endswith("5 columns")
 
 

@@ -9,7 +9,7 @@ import {showTooltip, watchHover} from '../../dom/tooltip.js';
 import {widthOf} from '../../draw/axis_labels.js';
 import {inksOf} from '../../draw/colours.js';
 import {sharpContext} from '../../draw/matrix_pixels.js';
-import {CanvasPen, SvgPen} from '../../draw/pen.js';
+import {asText, CanvasPen, SvgPen} from '../../draw/pen.js';
 import {drawAxes, scales} from './axes.js';
 
 export const view = {
@@ -213,7 +213,7 @@ class Curves {
     const last = values.findLastIndex(Number.isFinite);
     if (last < 0) return;
     const [x, y] = [this.scale.x(this.steps[last]) + 6, this.scale.y(values[last])];
-    pen.text(x, y, this.nameOf(line), {size: NAME, fill: this.colour(head), weight: 600});
+    pen.text(x, y, this.nameOf(line), {size: NAME, fill: asText(this.colour(head), this.context.colours().dark), weight: 600});
   }
 
   colour(head) {

@@ -5,7 +5,7 @@ import {shapesOf} from '../../core/frame.js';
 import {element} from '../../dom/elements.js';
 import {choice, segments, slider} from '../../dom/fields.js';
 import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
-import {inksOf} from '../../draw/colours.js';
+import {inksOf, rgb} from '../../draw/colours.js';
 import {asText, hex, sideways, SvgPen} from '../../draw/pen.js';
 import {ScrollingCanvas} from '../../draw/scrolling_canvas.js';
 import {declutter, drawTokens, reveal, selectable, selection} from '../tokens.js';
@@ -77,6 +77,7 @@ class Lines {
     this.heads = shapesOf(frame.meta, frame.meta.samples.indexOf(frame.sample))[frame.kind].heads;
     this.chosen = headsOf(this.context.state.now.heads, frame.head, this.heads);
     this.showControls();
+    this.sheet.content.style.setProperty('--drawn', this.chosen.length); // each head may write a number beside a token
     this.texts.build(frame, this.context.state.now.layout || layoutFor(frame.rows, frame.columns));
     const turn = (this.turn = {});
     if (this.chosen.length === 1 && this.chosen[0] === frame.head) {
@@ -150,7 +151,8 @@ class Lines {
 
   headButton(head) {
     const pressed = String(this.chosen.includes(head));
-    const style = `--head: ${this.headColour(head, this.palette)}`;
+    const colour = this.headColour(head, this.palette);
+    const style = `--head: ${colour}; --on-head: ${this.palette.ink(rgb(colour))}`;
     const title = typeof head === 'number' ? `show or hide head ${head}` : `show or hide the ${head} over heads`;
     const onclick = () => this.toggle(head);
     return element('button', {type: 'button', value: head, class: 'head', 'aria-pressed': pressed, style, title, onclick}, String(head));

@@ -169,5 +169,5 @@ function thinned(indices, cell, kept) {
 }
 
 function faint(ink) {
-  return ink === '#ffffff' ? 'rgb(255 255 255 / .45)' : 'rgb(21 24 30 / .35)';
+  return ink === '#ffffff' ? 'rgb(255 255 255 / .55)' : 'rgb(0 0 0 / .56)';
 }

@@ -17,7 +17,7 @@ import {watchPointer} from './pointer.js';
 export const view = {
   name: 'map',
   title: 'Map',
-  hint: 'Zoom with the wheel or + and −, drag to pan, click a cell to select its row, click a column label to select the column.',
+  hint: 'Zoom with the wheel or + and −, drag to pan, click a cell to select its row, or the label of a column.',
   create: (context) => new HeatMap(context),
 };
 
@@ -166,16 +166,24 @@ class HeatMap {
         ? strongest(frame, index, {top: LISTED}).map((column) => [frame.columns[column].text, frame.weights[index * width + column]])
         : frame.rows
             .map(({text}, row) => [text, frame.weights[row * width + index]])
+            .filter(([, weight]) => weight)
             .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]))
             .slice(0, LISTED);
-    const weights = found.map(([name, weight]) => `${name} ${short(weight)}`).join(' · ');
     const others = side === 'row' ? frame.columns : frame.rows;
     const all = others.filter((_, place) => frame.weights[side === 'row' ? index * width + place : place * width + index]).length;
-    const more = all > LISTED ? ` · and ${all - LISTED} more` : '';
-    const text = `${own} ${side === 'row' ? 'attends to' : 'is attended to by'}: ${weights}${more}`;
+    // In quotation marks: a token may be a full stop, a comma or a question mark.
+    const named = found.map(([name, weight]) => `“${name}” ${short(weight)}`);
+    if (all > LISTED) named.push(`${all - LISTED} more`);
+    const verb = side === 'row' ? 'attends to' : 'is attended to by';
+    const text = `“${own}” ${verb} ${inWords(named) || 'no token'}.`;
     this.readout.textContent = text;
     this.readout.lang = languageOf(text);
   }
+}
+
+/** "a, b and c". */
+function inWords(names) {
+  return [names.slice(0, -1).join(', '), ...names.slice(-1)].filter(Boolean).join(' and ');
 }
 
 /** Tooltip lines of a cell, a label or the hidden attention. */

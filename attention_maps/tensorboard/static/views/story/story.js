@@ -44,7 +44,7 @@ class Story {
     this.example = createExample(context);
     this.events = element('ol', {class: 'story-events'});
     this.loss = element('canvas', {class: 'story-loss', role: 'img'});
-    this.now = element('div', {class: 'story-now', 'aria-hidden': 'true'});
+    this.now = element('div', {class: 'story-now', 'aria-hidden': 'true', hidden: true});
     this.rows = element('div', {class: 'story-rows', role: 'group', 'aria-label': 'heads over the training'});
     this.picture = element('div', {class: 'story-picture'}, this.loss, this.rows, this.now);
     this.legend = element('ul', {class: 'story-legend', 'aria-label': 'colours'});
