@@ -31,7 +31,8 @@ CUT = """
       let around = one;
       while (around && !clips(around)) around = around.parentElement;
       const {left, right} = around ? around.getBoundingClientRect() : {left: 0, right: innerWidth};
-      if (box.width && (box.left < left - 1 || box.right > right + 1)) found.push(`${one.className}: ${one.textContent}`);
+      const outside = box.left < left - 1 || box.right > right + 1;
+      if (box.width && outside) found.push(`${one.className}: ${one.textContent}`);
     }
     const {scrollWidth, clientWidth} = document.scrollingElement;
     return scrollWidth > clientWidth ? ['the page scrolls sideways', ...found] : found;
@@ -166,7 +167,8 @@ def test_heads_rollout_and_labels_fit_beside_the_view(sized: Page) -> None:
     assert sized.texts(".tile[data-layer='0'] .tag")[:4] == ["coref+", "induct+", "dupl", "first"]
     script = """
         const {right} = document.querySelector('.tiles').getBoundingClientRect();
-        const outside = [...document.querySelectorAll('.tiles > *')].filter((one) => one.getBoundingClientRect().right > right + 0.5);
+        const tiles = [...document.querySelectorAll('.tiles > *')];
+        const outside = tiles.filter((one) => one.getBoundingClientRect().right > right + 0.5);
         const named = [...document.querySelectorAll('.edge, .tag')].filter((one) => one.scrollWidth > one.clientWidth);
         return [...outside, ...named].map(({outerHTML}) => outerHTML);
     """
@@ -185,6 +187,8 @@ def test_the_line_below_the_map_is_a_sentence_for_a_full_stop(views: Page, chose
     """Guards against “. attends to: . .17”, which nobody can read, and columns that list rows of weight 0."""
     views.show(**TEXT, token=chosen)
     assert views.text(".readout") == sentence
+    views.show(**TRANSLATION, token="r5", against="step:step_00000100")
+    assert views.text(".readout").startswith("A minus B: “。” attends to “.” .88, “")
 
 
 def test_fingers_find_every_control(views: Page) -> None:

@@ -175,7 +175,7 @@ class HeatMap {
     const named = found.map(([name, weight]) => `“${name}” ${short(weight)}`);
     if (all > LISTED) named.push(`${all - LISTED} more`);
     const verb = side === 'row' ? 'attends to' : 'is attended to by';
-    const text = `“${own}” ${verb} ${inWords(named) || 'no token'}.`;
+    const text = `${frame.difference ? 'A minus B: ' : ''}“${own}” ${verb} ${inWords(named) || 'no token'}.`;
     this.readout.textContent = text;
     this.readout.lang = languageOf(text);
   }
