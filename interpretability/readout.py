@@ -50,8 +50,8 @@ class Readout:
             "losses": tuple(round(loss, 5) for loss in losses.tolist()),
             "predictions": predictions,
             "lens": tuple(lens),
-            "attribution": self.attribution[:, row, :length].permute(2, 0, 1).half().cpu().numpy(),  # [N,P,T]
-            "logits": self.centred[row, :length].T.half().cpu().numpy(),  # [N,T]
+            "attribution": self.attribution[:, row, :length].permute(2, 0, 1).cpu().numpy(),  # [N,P,T]
+            "logits": self.centred[row, :length].T.cpu().numpy(),  # [N,T]
         }
 
 

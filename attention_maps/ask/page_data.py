@@ -2,7 +2,7 @@
 
     {"index": {"runs": {run: {"steps": [step, …], "generated": [number, …]}}},
      "meta": {"run|recording": …}, "curves": {run: …},
-     "tensors": {"run|recording|sample|kind|layer|what": {"shape": […], "data": base64 of little-endian float16}}}
+     "tensors": {"run|recording|sample|kind|layer|what": {"shape": […], "dtype": "F16", "data": base64 of its bytes}}}
 
 The rollout covers all layers, so its `layer` is empty; attribution and logits belong to no kind either.
 """
@@ -55,7 +55,8 @@ def page_data(run: str, files: Mapping[str, Path], sample: int | None, measured:
 
 
 def _embedded(file: BinaryIO, tensor: Tensor) -> dict[str, Any]:
-    return {"shape": tensor.shape, "data": base64.b64encode(read_tensor(file, tensor)).decode("ascii")}
+    content = base64.b64encode(read_tensor(file, tensor)).decode("ascii")
+    return {"shape": tensor.shape, "dtype": tensor.dtype, "data": content}
 
 
 def thinned(names: Sequence[str], chosen: str, count: int) -> list[str]:

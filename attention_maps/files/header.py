@@ -25,6 +25,9 @@ VERSION = "1"
 LONGEST_HEADER = 32 * 2**20  # bytes; several hundred samples of 512 tokens
 LARGEST_TENSOR = 512 * 2**20  # bytes
 
+SIZES = {"F16": 2, "F32": 4}
+"""Bytes of a number in each format that recordings use."""
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -38,8 +41,8 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Header:
-    """A validated header: its tensors fill the file without gap or overlap, and float16 tensors have the size that
-    their shape requires."""
+    """A validated header: its tensors fill the file without gap or overlap, and those of a format in SIZES have the
+    size that their shape requires."""
 
     tensors: dict[str, Tensor]
     metadata: dict[str, str]
@@ -121,6 +124,6 @@ def _tensor(name: str, entry: Any, base: int) -> Tensor:
     start, stop = place
     if start > stop:
         raise Damaged(f"tensor {name} ends before it begins")
-    if dtype == "F16" and stop - start != 2 * math.prod(shape):
-        raise Damaged(f"tensor {name} has {stop - start} bytes, its shape {shape} needs {2 * math.prod(shape)}")
+    if dtype in SIZES and stop - start != (size := SIZES[dtype] * math.prod(shape)):
+        raise Damaged(f"tensor {name} has {stop - start} bytes, its shape {shape} needs {size}")
     return Tensor(dtype, tuple(shape), base + start, base + stop)

@@ -1,7 +1,8 @@
 """Validate the structure of a recording. All functions raise Damaged if it is invalid.
 
 Tensors are float16: `<sample>/<kind>/<layer>` [H,Q,K] with `<sample>/<kind>/<layer>/norms` [H,Q] and `/values` [H,K],
-`<sample>/<kind>/rollout` [Q,K], `<sample>/attribution` [N,P,Q] and `<sample>/logits` [N,Q]; metadata are JSON strings.
+and `<sample>/<kind>/rollout` [Q,K]; or float32, float16 in older recordings: `<sample>/attribution` [N,P,Q] and
+`<sample>/logits` [N,Q]. Metadata are JSON strings.
 H heads, Q queries, K keys, N candidate tokens, P parts of the model.
 """
 
@@ -64,9 +65,10 @@ def read_meta(header: Header) -> dict[str, Any]:
 
 
 def check_tensor(name: str, tensor: Tensor, what: str) -> None:
-    """Reject a tensor that is empty, is not float16, or has other axes than `what`, a key of AXES."""
-    right = tensor.dtype == "F16" and len(tensor.shape) == len(AXES[what]) and 0 not in tensor.shape
-    need(right, f"{name} is {tensor.dtype} {list(tensor.shape)} instead of F16 [{','.join(AXES[what])}]")
+    """Reject a tensor that is empty, has another format, or other axes than `what`, a key of AXES."""
+    formats = ("F32", "F16") if what in READOUTS else ("F16",)
+    right = tensor.dtype in formats and len(tensor.shape) == len(AXES[what]) and 0 not in tensor.shape
+    need(right, f"{name} is {tensor.dtype} {list(tensor.shape)} instead of {formats[0]} [{','.join(AXES[what])}]")
 
 
 def read_step(header: Header) -> int:

@@ -6,12 +6,13 @@
     <sample>/<encoder|decoder|cross>/<layer>/norms   float16 [H,Q]     L2 norm of each head's output
     <sample>/<encoder|decoder|cross>/<layer>/values  float16 [H,K]     norm of each head's projected value vector
     <sample>/<encoder|decoder>/rollout               float16 [Q,K]     attention rollout over all layers
-    <sample>/attribution                             float16 [N,P,Q]   what each part adds to the logits of N tokens
-    <sample>/logits                                  float16 [N,Q]     the logits themselves
+    <sample>/attribution                             float32 [N,P,Q]   what each part adds to the logits of N tokens
+    <sample>/logits                                  float32 [N,Q]     the logits themselves
 
 and as metadata `format`, `version`, `step`, `samples` (a JSON list with the tokens, losses and predictions of each
 sample), `measures`, `labels`, `scores`, `parts`, `deviation`, `loss` and `layer_numbers` (also JSON). Readers ignore
-unknown keys; the last seven metadata keys and the last four tensors are optional, because older files lack them.
+unknown keys; the last seven metadata keys and the last four tensors are optional, because older files lack them. The
+last two are float32 so that what is added adds up to the logits; older files have them in float16.
 Recordings are not stored in event files, because TensorBoard samples only ten steps of their tensors and writing them
 takes 200 times as long.
 
@@ -39,7 +40,7 @@ from attention_maps.base.whole_file import flush, write_whole
 from attention_maps.files import recording_checks as checks
 from attention_maps.files.errors import Damaged
 from attention_maps.files.file_names import FOLDER, numbered
-from attention_maps.files.header import FORMAT, VERSION, Header, Tensor, read_header, read_tensor
+from attention_maps.files.header import FORMAT, SIZES, VERSION, Header, Tensor, read_header, read_tensor
 from attention_maps.files.recording_checks import Kinds
 from attention_maps.files.sample_checks import KEYS
 from attention_maps.record.recording import Antecedents, Part, Prediction, Recording, Sample, Score, Tokens
@@ -215,7 +216,7 @@ def load(file: str | Path) -> Recording:
 
 
 def _numbers(stream: BinaryIO, tensor: Tensor) -> np.ndarray:
-    return np.frombuffer(bytearray(read_tensor(stream, tensor)), "<f2").reshape(tensor.shape)
+    return np.frombuffer(bytearray(read_tensor(stream, tensor)), f"<f{SIZES[tensor.dtype]}").reshape(tensor.shape)
 
 
 def outline(file: str | Path) -> tuple[Recording, Kinds]:

@@ -209,10 +209,12 @@ class Sample:
 
     attribution: np.ndarray | None = field(default=None, repr=False)
     """What each part of the model, in the order of `Recording.parts`, adds to the logits of the tokens in `candidates`,
-    [N,P,T] float16: direct logit attribution. The mean logit of the vocabulary is subtracted. None in older files."""
+    [N,P,T] float32: direct logit attribution. The mean logit of the vocabulary is subtracted. float16 or None in older
+    files."""
 
     logits: np.ndarray | None = field(default=None, repr=False)
-    """The model's own logits of the same tokens minus the mean logit, [N,T] float16: the sums of `attribution`."""
+    """The model's own logits of the same tokens minus the mean logit, [N,T]: the sums of `attribution`, in its format,
+    up to what a model in bfloat16 rounds away."""
 
     lens: tuple[tuple[tuple[Prediction, ...], ...], ...] = ()
     """Most likely next tokens [L-1][T] if the model ended after each layer but the last (logit lens); the last layer is

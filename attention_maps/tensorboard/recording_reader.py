@@ -71,7 +71,7 @@ class RecordingReader:
             return checks.read_meta(read_header(file))
 
     def tensor(self, path: str, sample: int, kind: str, layer: int, what: str) -> tuple[Tensor, bytes]:
-        """Read one tensor and its bytes, little-endian float16 in C order; `layer` is ignored for the rollout."""
+        """Read one tensor and its bytes, little-endian in C order; `layer` is ignored for the rollout."""
         with opened(path) as file:
             header = read_header(file)
             name = checks.tensor_name(sample, kind, layer, what)

@@ -3,7 +3,7 @@
  * forth between steps draws from memory.
  */
 
-import {bitsOf, decode} from './float16.js';
+import {numbersOf} from './float16.js';
 
 /** Bytes of decoded tensors, and characters of metadata, kept in memory; the least recently used are dropped first. */
 const TENSOR_BYTES = 600e6;
@@ -159,9 +159,9 @@ export class Source {
   }
 
   embedded(key) {
-    const {shape, data} = this.archive.tensors[key] ?? missing(key);
+    const {shape, dtype, data} = this.archive.tensors[key] ?? missing(key);
     const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
-    return {numbers: decode(bitsOf(bytes.buffer)), shape};
+    return {numbers: numbersOf(bytes.buffer, dtype), shape};
   }
 }
 
@@ -172,7 +172,7 @@ function missing(what) {
 async function fetched(names) {
   const response = await answer('tensor', names);
   const shape = response.headers.get('X-Shape').split(',').map(Number);
-  return {numbers: decode(bitsOf(await response.arrayBuffer())), shape};
+  return {numbers: numbersOf(await response.arrayBuffer(), response.headers.get('X-Dtype')), shape};
 }
 
 /** GET a route of the plugin (relative: works under --path_prefix too). */
