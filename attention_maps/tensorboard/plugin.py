@@ -67,6 +67,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
             "/checkpoints": _application(self._checkpoints),
             "/answer": _application(self._answer),
             "/ask": _application(self._ask, ("POST",)),
+            "/clear": _application(self._clear, ("POST",)),
             "/effects": _application(self._effects, ("POST",)),
             "/circuits": _application(self._circuits, ("POST",)),
         }
@@ -121,6 +122,12 @@ class AttentionPlugin(base_plugin.TBPlugin):
         """Answer a question about a run, {run, text, …}: see `inspection/question.py`."""
         run, question = self._question(request)
         return _json(request, self.questions.ask(run, self._runs.run(run).folder, question))
+
+    def _clear(self, request: Request) -> Response:
+        """Forget the answers of a run, {run}."""
+        run, _ = self._question(request)
+        self.questions.clear(run)
+        return _json(request, {})
 
     def _effects(self, request: Request) -> Response:
         """Answer what each head alone does to the predictions of an answered text, {run, recording, how}."""

@@ -124,6 +124,12 @@ class Questions:
         with self._lock:
             return sorted(number for of, number in self._asked if of == run)
 
+    def clear(self, run: str) -> None:
+        """Forget the answers of a run, with their recordings. Their numbers are not given again."""
+        with self._lock:
+            for place in [place for place in self._asked if place[0] == run]:
+                self._forget(place)
+
     def path(self, run: str, recording: str) -> str:
         """Return the path of a recording such as `asked_00001`. Raises NotThere."""
         return self._find(run, recording).path
@@ -147,8 +153,11 @@ class Questions:
             while len(sizes) > 2 and (len(sizes) > KEPT or sum(sizes.values()) > LARGEST):
                 oldest = next(iter(self._asked))
                 del sizes[oldest]
-                with contextlib.suppress(OSError):
-                    Path(self._asked.pop(oldest).path).unlink()
+                self._forget(oldest)
+
+    def _forget(self, place: tuple[str, int]) -> None:
+        with contextlib.suppress(OSError):
+            Path(self._asked.pop(place).path).unlink()
 
     @staticmethod
     def _id(number: int) -> str:

@@ -57,7 +57,7 @@ def test_a_question_gives_recordings_that_the_tab_reads(asked: Tab) -> None:
         meta = asked.json("meta", run="gpt", recording=recording)
         assert meta["samples"][0]["reads"]["pieces"] == answer["tokens"]
         tensor = asked.get("tensor", run="gpt", recording=recording, sample=0, what="logits")
-        assert tensor.status_code == 200
+        assert (tensor.status_code, tensor.headers["X-Dtype"]) == (200, "F32")
     assert asked.json("answer", run="gpt", recording=answer["recording"])["next"] == answer["next"]
     whole = asked.json("answer", run="gpt", recording=answer["whole_recording"])
     assert (whole["losses"], whole["whole"]) == (answer["whole"]["losses"], None)
@@ -66,6 +66,23 @@ def test_a_question_gives_recordings_that_the_tab_reads(asked: Tab) -> None:
     assert "asked" not in listed["translate"]
     assert "not kept" in asked.refused(404, "meta", run="translate", recording=answer["recording"])
     assert "not kept" in asked.refused(404, "meta", run="gpt", recording="asked_99999")
+
+
+def test_the_answers_of_a_run_are_forgotten(asked: Tab) -> None:
+    """Guards against answers of another run that are lost, files that stay, and a number that is given twice."""
+    first = post(asked, QUESTION).get_json()["recording"]
+    kept = Path(asked.plugin.questions.path("gpt", first))
+    other = post(asked, {"run": "translate", "source": "エミは走る。"}).get_json()["recording"]
+    clear = partial(asked.client.post, "/data/plugin/attention/clear")
+    assert "only the page" in refusal(clear(json={"run": "gpt"}, headers={"Sec-Fetch-Site": "cross-site"}), 403)
+    assert clear(json={"run": "gpt"}).status_code == 200
+    assert not kept.exists()
+    assert "not kept" in asked.refused(404, "answer", run="gpt", recording=first)
+    runs = asked.json("index")["runs"]
+    assert "asked" not in runs["gpt"]
+    assert int(other[-5:]) in runs["translate"]["asked"]
+    assert post(asked, QUESTION).get_json()["recording"] > first
+    clear(json={"run": "translate"})
 
 
 def test_the_kept_checkpoints_are_listed(asked: Tab, trained: Path, tmp_path: Path) -> None:

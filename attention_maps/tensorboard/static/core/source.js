@@ -99,6 +99,11 @@ export class Source {
     return found;
   }
 
+  /** Forget all answers of a run, with their recordings. */
+  async clear(run) {
+    await posted('clear', {run});
+  }
+
   /** What each head alone does in the text of an answer: {run, recording, how} -> {heads, losses, whole, predicts, left}. */
   async effects(question) {
     return (await posted('effects', question)).json();

@@ -1,6 +1,7 @@
 /** The timeline of a run: the slider over recorded steps, playing, following the newest step, switching to generated texts. */
 
-import {recordingTitle} from '../core/recordings.js';
+import {recordingTitle, stepName} from '../core/recordings.js';
+import {Unavailable} from '../core/source.js';
 import {element} from '../dom/elements.js';
 import {segments, tick} from '../dom/fields.js';
 import {icon} from '../dom/icons.js';
@@ -20,6 +21,7 @@ export function createTimeline(context, {drawn, refresh, help}) {
     const recording = recordings[value](state.now.run).at(-1);
     state.set(value === 'steps' ? {recording, token: ''} : {recording, follow: false, token: ''});
   });
+  const clear = element('button', {type: 'button', class: 'clear', title: 'Forget all questions of this run, with their maps', onclick: forget}, 'clear');
   const slider = element('input', {
     type: 'range',
     class: 'steps',
@@ -46,6 +48,7 @@ export function createTimeline(context, {drawn, refresh, help}) {
     'section',
     {class: 'timeline', 'aria-label': 'training steps'},
     segment.element,
+    clear,
     element('div', {class: 'transport'}, previous, playButton, next),
     slider,
     title,
@@ -61,6 +64,24 @@ export function createTimeline(context, {drawn, refresh, help}) {
 
   function newest() {
     return recordings.steps(state.now.run).at(-1) ?? state.now.recording;
+  }
+
+  /** Forget the questions; an answer that is shown gives way to the recorded step nearest to that of its model. */
+  async function forget() {
+    const {run, recording, against} = state.now;
+    const step = recordings.settle({run, recording: stepName(context.meta()?.step ?? Infinity)});
+    state.set({
+      recording: recordings.asked(run).includes(recording) ? step.recording : recording,
+      against: against.startsWith('step:asked_') ? '' : against,
+    });
+    slider.focus(); // the button disappears
+    try {
+      await context.source.clear(run);
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+      context.report(error.message);
+    }
+    await refresh();
   }
 
   function go(place) {
@@ -117,7 +138,7 @@ export function createTimeline(context, {drawn, refresh, help}) {
     segment.show(generated.includes(recording) ? 'generated' : asked.includes(recording) ? 'asked' : 'steps');
     segment.buttons[0].disabled = !steps.length;
     segment.buttons[1].hidden = !generated.length;
-    segment.buttons[2].hidden = !asked.length;
+    segment.buttons[2].hidden = clear.hidden = !asked.length;
     segment.buttons[2].textContent = `asked (${asked.length})`;
     segment.buttons[1].textContent = `generated (${generated.length})`;
     slider.max = Math.max(among.length - 1, 0);
