@@ -98,6 +98,7 @@ def name_of(question: Question) -> str:
     if len(heads) > 1:
         return f"{len(heads)} heads or layers changed"
     ((kind, layer, head, what),) = heads
-    kinds = {"cross": "cross-attention · ", "encoder": "encoder · ", "decoder": ""}
+    kinds = {"cross": "cross-attention · ", "encoder": "encoder · ", "decoder": "decoder · "}
+    of = "" if question.source is None else kinds[kind]  # a GPT has a decoder alone
     method = f" ({question.how} ablation)" if what == "without" else ""
-    return f"{what} layer {layer} · {kinds[kind]}{'all heads' if head is None else f'head {head}'}{method}"
+    return f"{what} layer {layer} · {of}{'all heads' if head is None else f'head {head}'}{method}"

@@ -26,7 +26,11 @@ MEASURES = {
     "alignment_error": ("AER", "{:.1f}", "alignment error rate, in percent; lower is better"),
     "antecedent": ("antecedent", "{:.1f}", "pronouns whose antecedent gets the most attention, in percent"),
     "antecedent_agreeing": ("agreeing", "{:.1f}", "the same, only among nouns that agree with the pronoun"),
-    "importance": ("importance", "{:+.3f}", "increase in validation loss when the head is ablated, in nats"),
+    "importance": (
+        "importance",
+        "{:+.3f}",
+        "how much the model needs the head: the rise of its loss per token without it",
+    ),
 }
 """Column heading, number format and explanation of each measure of a head."""
 

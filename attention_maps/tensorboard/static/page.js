@@ -49,7 +49,7 @@ export async function openPage(body) {
     report,
     goToStep: (step) => state.set({recording: stepName(step), follow: false}),
     curves,
-    askAtOnce: false, // the view Ask sends its question as soon as it is drawn
+    toAsk: null, // {position, exact}: the view Ask sends its question as soon as it is drawn, and opens the answer at a word; see Ask.opening
   };
 
   const controls = createControls(context);

@@ -1,5 +1,8 @@
 /** The terms of the page, each explained in one line; measures of heads are explained in measures.js. */
 
+/** The mark of a head in the view Ask without which all words become harder to predict. */
+export const HURTS = 'hurts the whole text';
+
 /** Group -> term -> explanation. Labels of heads are named as they are shown. */
 export const GLOSSARY = {
   'The map': {
@@ -18,7 +21,11 @@ export const GLOSSARY = {
     'by score': 'pictures are sorted by this measure, the best head first',
     score: 'agreement with gold labels on many validation examples, beside baselines that use no model',
     gold: 'known to be right: the word alignments and antecedents of the built-in corpus, or marks in a probe, she{Emi}',
-    'importance, ablation': 'a head is ablated if its output is replaced by zero or its mean; importance is the increase in loss',
+    ablation:
+      'taking a head out of the model: its output is replaced by zero, or by its mean over the examples; what then becomes worse needs the head',
+    [HURTS]:
+      'in Ask: without this head the loss of the other words rises by 0.1 nats or more on average, so it does not serve the chosen word alone',
+    'coref+': 'a plus after a label in the list of heads: the head has a second one; the pointer on its picture shows both in full',
   },
   'Labels of heads': {
     coreference:

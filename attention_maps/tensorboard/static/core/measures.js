@@ -66,7 +66,12 @@ const MEASURES = {
     gold: true,
     meaning: 'the same, only among nouns that agree with the pronoun, often a single one',
   },
-  importance: {title: 'importance', unit: 'nats', first: 'high', meaning: 'increase in validation loss when the head is ablated'},
+  importance: {
+    title: 'importance',
+    unit: 'nats',
+    first: 'high',
+    meaning: 'how much the model needs the head: the rise of its loss per token without it; below 0, the model is better without it',
+  },
 };
 
 export const MEASURE_NAMES = Object.keys(MEASURES);

@@ -11,7 +11,7 @@ const PAIR =
   ' and click a gold label, she → Emi, or two words: heads are ranked, beside the strongest other word, each with the step since which it ' +
   'links them.';
 const ABLATION =
-  'What happens without it? Click a head in that list, then “without this head?” next to its name: the model answers the same text again. ' +
+  'What happens without it? Click a head in that list, then “without this head” next to its name: the model answers the same text again. ' +
   'Click a word there, such as the answer to a question, to compare its probability.';
 
 /** {element, open(term)}: `open` shows the dialog, at a term if one is given. */

@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -192,6 +193,8 @@ def views_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     store.save(Recording(200, (known.translation(known.heads_of(known.CROSS)),)), folder / "translation")
     stories = (known.story(), known.story(known.SHE_WRONG), known.story(mentions=()))
     store.save(Recording(100, stories, parts=known.PARTS), folder / "gpt")
+    rounded = replace(known.story(), logits=known.story().logits - np.float16(0.04))
+    store.save(Recording(100, (rounded,), parts=known.PARTS), folder / "rounded")
     for step in known.HISTORY:
         store.save(known.remembered(step), folder / "history")
     for step in known.EVALUATED:

@@ -12,6 +12,7 @@ STORY = {"run": "history", "recording": "step_00000009", "view": "story"}
 THRESHOLDS = {"coreference": COREFERENCE, "alignment": ALIGNMENT, "uniform": 80}
 LABELS = ["coreference", "alignment", "induction", *(label for _, label in BY_WEIGHT), "uniform"]
 TERMS = "rollout gamma outline coreference induction copying entropy Pharaoh AER logit contribution".split()
+TERMS += ["ablation", "importance", "coref+", "hurts the whole text"]
 
 
 def test_the_help_has_steps_keys_and_terms(views: Page) -> None:

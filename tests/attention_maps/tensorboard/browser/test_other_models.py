@@ -97,6 +97,6 @@ def test_chosen_layers_of_an_encoder_alone(open_folder: Open, tmp_path: Path) ->
         assert view == "alignment" or "source" not in shown[view].lower()
         page.click("#tab-map")
     assert "layer 11 · head 2" in page.text("body")
-    assert not page.find("body").find_elements("xpath", "//button[.='without this head?' and not(@hidden)]")
+    assert not page.find("body").find_elements("xpath", "//button[.='without this head' and not(@hidden)]")
     failed = [entry["message"] for entry in page.driver.get_log("browser") if "Uncaught" in entry["message"]]
     assert not failed

@@ -31,6 +31,15 @@ def test_the_bars_of_a_next_token_add_up_to_its_logit(views: Page) -> None:
     views.click(".controls-of-view button[value=all]")
 
 
+def test_a_difference_from_the_logit_is_explained(views: Page) -> None:
+    """Guards against bars that do not add up to the logit without a word, and a word where they do."""
+    views.show(**TEXT, view="prediction", token="r4")
+    wait_for(views, ".parts-exact", "add up to the logit: the difference is at most 1 part in 10,000")
+    views.show(**TEXT | {"run": "rounded"}, view="prediction", token="r4")
+    wait_for(views, ".parts-sum", "Sum of the bars +3.25; logit, relative to the mean of all tokens: +3.21.")
+    assert views.text(".parts-exact").startswith("The difference of 0.04 is rounding: a model that trains in bfloat16")
+
+
 def test_one_token_is_explained_against_another(views: Page) -> None:
     """Guards against a difference with the wrong sign, and a token against itself."""
     views.show(**TEXT, view="prediction", token="r4")

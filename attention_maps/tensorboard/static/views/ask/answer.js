@@ -9,7 +9,11 @@ import {tokenButton} from '../tokens.js';
 import {Effects} from './effects.js';
 import {headName, headsOf, howOf} from './question.js';
 
-const PREDICTED = 'the text as it is predicted; click a word for what else might stand there';
+const CLICK = 'click a word for what else might stand there';
+const PREDICTED = {
+  gpt: `the text as it is predicted; ${CLICK}`,
+  translate: `the translation as the decoder predicts it; by cross-attention it reads the source from the encoder; ${CLICK}`,
+};
 const LARGEST = 2; // nats: the change of a loss that gets the strongest colour
 const NOTICED = 0.01; // change of a probability from which on it rises or falls
 
@@ -24,14 +28,15 @@ export class Answer {
     this.table = element('table', {class: 'ask-next'});
     this.change = element('p', {class: 'ask-change'});
     this.caption = element('div', {class: 'caption'});
+    this.opened = element('p', {class: 'ask-opened', role: 'status'});
     this.effects = new Effects(context);
-    this.wanted = null; // the word {position, piece} to show first in the next answer
+    this.wanted = null; // the word {position, piece, why} to show first in the next answer
     this.picked = null; // the word that was clicked, with the token that was selected in the other views then
     this.toReveal = false; // the next answer was just asked for
     const head = [this.about, this.written, this.loss, this.compare];
     const attributes = {class: 'ask-answer', 'aria-label': 'answer', hidden: true};
     const tables = element('div', {class: 'ask-tables'}, this.table, this.effects.element);
-    this.element = element('section', attributes, ...head, this.caption, this.tokens, this.change, tables);
+    this.element = element('section', attributes, ...head, this.caption, this.tokens, this.opened, this.change, tables);
   }
 
   /** The word that was clicked last; null if none was, or if another one was selected in another view since. */
@@ -56,6 +61,7 @@ export class Answer {
         const position = placeIn(answer, this.wanted ?? this.picked);
         this.position = position ?? firstPosition(answer);
         this.picked = position === undefined ? null : this.here(answer);
+        this.why = position === undefined ? '' : (this.wanted ? this.wanted.why : this.why);
         this.wanted = null;
       }
       [this.key, this.answer] = [key, answer];
@@ -76,10 +82,10 @@ export class Answer {
   show() {
     const {answer} = this;
     const {whole, losses} = answer;
-    const without = whole ? changeOf(answer.asked) : 'the whole model';
+    const without = whole ? changeOf(answer) : 'the whole model';
     this.element.hidden = false;
     this.about.textContent = `${recordingTitle(answer.recording)}: model of step ${answer.step.toLocaleString('en')}, ${without}`;
-    this.caption.replaceChildren(PREDICTED, ...(whole ? this.legend() : []));
+    this.caption.replaceChildren(PREDICTED[answer.task] ?? PREDICTED.translate, ...(whole ? this.legend() : []));
     this.written.replaceChildren(...writtenLines(answer, without));
     const total = sum(losses);
     const mean = losses.length ? ` (${(total / losses.length).toFixed(2)} per token)` : '';
@@ -121,7 +127,7 @@ export class Answer {
   showTokens() {
     const {tokens, predicts, losses, whole} = this.answer;
     const palette = this.context.colours();
-    const answered = changeOf(this.answer.asked);
+    const answered = changeOf(this.answer);
     this.tokens.replaceChildren(
       ...tokens.map((_, position) => {
         const piece = predicts[position] ?? '…'; // at the end of a text, what follows is unknown
@@ -145,6 +151,7 @@ export class Answer {
     if (!button) return;
     this.position = Number(button.dataset.token.slice(1));
     this.picked = this.here(this.answer);
+    this.why = '';
     for (const one of this.tokens.children) one.setAttribute('aria-pressed', String(one === button));
     this.showTable();
   }
@@ -152,8 +159,9 @@ export class Answer {
   showTable() {
     const {next, tokens, predicts, whole} = this.answer;
     const {position} = this;
+    this.opened.textContent = whyShown(this.why, readable(predicts[position] ?? '…'), readable(tokens[position]));
     this.effects.draw(this.answer, position);
-    this.change.textContent = whole ? `${largestChange(next[position])} ${changeOf(this.answer.asked, 'the other text')}.` : '';
+    this.change.textContent = whole ? `${largestChange(next[position])} ${changeOf(this.answer, 'the other text')}.` : '';
     const cell = (text, name) => element('td', {class: name}, text);
     const zero = percent(0);
     const isSeen = ([, piece, ...chances]) => piece === predicts[position] || chances.some((one) => one !== null && percent(one) !== zero);
@@ -180,14 +188,21 @@ export class Answer {
 }
 
 /** "without layer 0 · head 1 (zero ablation)", or "with layer 0 · head 1 from “Rosa is kind”". */
-function changeOf(asked, other = `“${asked?.patch?.text}”`) {
-  const names = headsOf({asked}).map(headName).join(', ') || 'some heads';
+function changeOf({asked, task}, other = `“${asked?.patch?.text}”`) {
+  const names = headsOf({asked}).map((head) => headName(head, task === 'translate')).join(', ') || 'some heads';
   return asked?.patch ? `with ${names} from ${other}` : `without ${names} (${methodOf(asked)})`;
 }
 
 /** What was done to the heads. */
 function methodOf(asked) {
   return asked?.patch ? 'patched' : `${howOf({asked})} ablation`;
+}
+
+/** Why an answer opened at a word, which nobody has clicked in it; '' if that needs no word. */
+function whyShown(why, word, before) {
+  if (why === 'answer') return `Opened at “${word}”, the answer to the question in the text: the last word with a gold label.`;
+  if (why === 'shown') return `Opened at “${word}”, the word shown in Prediction.`;
+  return why === 'selected' ? `Opened at “${word}”, which the model predicts after the selected word, “${before}”.` : '';
 }
 
 /** The place of a word {position, piece} in an answer: of the same next tokens, the nearest; undefined if there is none. */

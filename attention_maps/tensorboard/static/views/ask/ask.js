@@ -5,19 +5,23 @@ import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
 import {segments, tick} from '../../dom/fields.js';
 import {KeptWeights} from '../kept_weights.js';
+import {answerOf, hasAntecedent} from '../pair/gold_pairs.js';
 import {positionOf} from '../prediction/contributions.js';
 import {selection} from '../tokens.js';
 import {Answer} from './answer.js';
 import {headName, headsIn, headsOf, howOf, isReversed, listed, questionOf, textsOf, withHead} from './question.js';
+import {withoutButton} from './without.js';
 
 export const view = {
   name: 'ask',
   title: 'Ask',
   hint: 'Your own text: what the model predicts, also without some of its heads.',
-  term: 'importance, ablation',
+  term: 'ablation',
   create: (context) => new Ask(context),
 };
 
+const TEXT = 'text';
+const SOURCE = 'source text, which the encoder reads';
 const LACKING = 'This run has no checkpoint, so its model cannot be asked.';
 const REVERSE = 'From the target language of the training data to the source language';
 const HOW =
@@ -32,18 +36,17 @@ class Ask {
     this.own = ''; // the recording of the text in the form, which may hold a continuation as well
     const area = (label, rows, oninput) => element('textarea', {rows, maxlength: 2000, 'aria-label': label, placeholder: label, oninput});
     const typing = () => (this.typed = true);
-    this.text = area('text', 3, typing);
-    this.target = area('translation (optional: otherwise the model translates)', 2, typing);
+    this.text = area(TEXT, 3, typing);
+    this.target = area('translation, which the decoder predicts (optional: otherwise the model translates)', 2, typing);
     this.other = area('another text of as many tokens: the heads take their output from it', 2);
     this.count = element('input', {type: 'number', min: 0, max: 200, value: 0, 'aria-label': 'tokens to write'});
     this.counting = element('label', {class: 'field'}, 'write', this.count, 'more tokens');
     this.weights = new KeptWeights(context);
     this.reverse = tick('translate back', typing, REVERSE);
-    this.how = segments('replaced by', {zero: 'zero', mean: 'mean', other: 'another text'}, (how) => this.replaceBy(how), HOW);
+    this.how = segments('replaced by', {zero: 'zero', mean: 'mean', other: 'another text'}, (how) => this.change({how}), HOW);
     this.chips = element('span', {class: 'ask-heads', 'aria-label': 'removed heads'});
-    const button = (text, title, onclick) => element('button', {type: 'button', title, onclick}, text);
-    this.head = button('without this head', 'Add the selected head', () => this.add(this.context.fitted().head));
-    this.layer = button('without this layer', 'Add all heads of the selected layer', () => this.add('*'));
+    this.head = withoutButton('head', () => this.add(this.context.fitted().head));
+    this.layer = withoutButton('layer', () => this.add('*'));
     this.send = element('button', {type: 'submit', class: 'ask-send', title: 'Ctrl+Enter'}, 'Ask');
     this.status = element('p', {class: 'ask-status', role: 'status'});
     this.form = element(
@@ -70,13 +73,15 @@ class Ask {
       this.form.hidden = this.status.hidden = this.answer.element.hidden = true;
       return undefined;
     }
-    if (this.context.askAtOnce && state.now.recording !== this.own) this.typed = this.filled = this.answer.picked = null; // ask about the example shown
+    const {toAsk} = this.context;
+    if (toAsk && state.now.recording !== this.own) this.typed = this.filled = null; // ask about the example shown
+    if (toAsk && (toAsk.exact || state.now.recording !== this.own)) this.answer.picked = null;
     this.fill();
     this.showHeads();
     this.how.show(state.now.how);
-    if (this.context.askAtOnce) {
-      this.context.askAtOnce = false;
-      this.ask();
+    if (toAsk) {
+      this.context.toAsk = null;
+      this.ask(toAsk);
     }
     return Promise.all([this.showWeights(), this.answer.draw()]).then(() => this.showStale());
   }
@@ -87,6 +92,9 @@ class Ask {
     const translates = Boolean(sample.source);
     this.target.hidden = !translates;
     this.counting.hidden = translates;
+    const label = translates ? SOURCE : TEXT;
+    this.text.placeholder = label;
+    this.text.setAttribute('aria-label', label);
     const {run} = this.context.state.now;
     const key = JSON.stringify([run, sample.reads.ids, sample.source?.ids]);
     if (run !== this.run) {
@@ -117,10 +125,10 @@ class Ask {
           {
             type: 'button',
             class: 'ask-head',
-            title: 'keep this head',
-            onclick: () => this.context.state.set({removed: listed(heads.filter((one) => one !== head))}),
+            title: 'Put it back: the model answers the same text with it',
+            onclick: () => this.change({removed: listed(heads.filter((one) => one !== head))}),
           },
-          `${headName(head)} ×`,
+          `${headName(head, Boolean(this.frame.sample.source))} ×`,
         ),
       ),
     );
@@ -147,19 +155,23 @@ class Ask {
     ].filter(Boolean);
   }
 
-  /** Replace the output of the heads by something else: the question of the answer shown is asked again, unless it differs otherwise. */
-  replaceBy(how) {
+  /** Choose other heads, or what replaces their output: the question of the answer shown is asked again, unless it differs otherwise. */
+  change(changes) {
     const {element: shown, answer} = this.answer;
-    const again = how !== 'other' && !shown.hidden && !this.typed && headsOf(answer).length > 0 && !this.differing().length;
-    this.context.state.set({how});
-    if (again) this.ask();
+    const again = !shown.hidden && !this.typed && headsOf(answer).length > 0 && !this.differing().length;
+    this.context.state.set(changes);
+    if (again && this.context.state.now.how !== 'other') this.ask();
   }
 
-  /** Choose a head of the selected layer, or all of them. The first one is removed: another text belongs to the heads chosen before. */
+  /**
+   * Ask without a head of the selected layer, or all of them, beside those chosen before. The first one is removed: another text belongs to
+   * the heads chosen before.
+   */
   add(head) {
     const {kind, layer} = this.context.fitted();
     const {removed, how} = this.context.state.now;
     this.context.state.set({removed: withHead(removed, {kind, layer, head}), ...(!removed && how === 'other' && {how: 'zero'})});
+    if (this.context.state.now.how !== 'other') this.ask(); // another text has to be typed first
   }
 
   /** List the kept weights; without any, the model cannot be asked. */
@@ -190,13 +202,14 @@ class Ask {
     this.ask();
   }
 
-  async ask() {
+  /** `from`: where the question comes from, as in `opening`. */
+  async ask(from = {}) {
     if (this.asking) return;
     const {source, state, recordings} = this.context;
     const {now} = state;
     const {sample} = this.frame;
-    const selected = this.selectedWord();
-    const wanted = this.answer.word() ?? selected;
+    const wanted = this.answer.word() ?? this.opening(from);
+    const token = this.selectedRow() ? now.token : '';
     const typed = {
       text: this.text.value,
       target: this.target.value,
@@ -216,7 +229,7 @@ class Ask {
       this.own = recording;
       if (state.now.run !== now.run) return;
       this.answer.toReveal = true;
-      state.set({recording, sample: 0, token: selected ? now.token : '', against: '', follow: false});
+      state.set({recording, sample: 0, token, against: '', follow: false});
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       this.status.textContent = error.message;
@@ -226,12 +239,27 @@ class Ask {
     }
   }
 
-  /** The word {position, piece} that is predicted in the row selected in the other views; null if there is none. */
-  selectedWord() {
+  /**
+   * The word {position, piece, why} to show first in the answer; null if no word is known. `position`: that of the word shown in
+   * the view from which the question comes, otherwise it is the one predicted in the selected row. But who comes from a pronoun, or has selected nothing, wants to
+   * know whom the model takes it for: the answer to the question in the text, if its gold labels name one. `exact`: the word was clicked.
+   */
+  opening({position: shown, exact = false}) {
+    if (this.typed) return null;
+    const {frame} = this;
+    const row = this.selectedRow();
+    const answer = answerOf(frame.sample);
+    if (answer && !exact && (!row || hasAntecedent(frame, row.index))) return {...answer, why: 'answer'};
+    if (shown === undefined && !row) return null;
+    const position = shown ?? positionOf(frame, row.index);
+    const why = position === answer?.position ? 'answer' : shown === undefined ? 'selected' : 'shown';
+    return {position, piece: frame.sample.predicts.pieces[position], why};
+  }
+
+  /** The row selected in the other views, {index}; null if there is none, or the text is another one. */
+  selectedRow() {
     const selected = selection(this.context.state.now.token, this.frame);
-    if (selected?.side !== 'row' || this.typed) return null;
-    const position = positionOf(this.frame, selected.index);
-    return {position, piece: this.frame.sample.predicts.pieces[position]};
+    return selected?.side === 'row' && !this.typed ? selected : null;
   }
 
   wait(asking) {

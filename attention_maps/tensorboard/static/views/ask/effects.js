@@ -2,16 +2,23 @@
 
 import {percent, readable, signed} from '../../core/format.js';
 import {layerNumber} from '../../core/frame.js';
+import {HURTS, meaningOf} from '../../core/glossary.js';
 import {namesAt} from '../../core/measures.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
+import {explain} from '../../dom/explain.js';
 import {headName} from './question.js';
 
 const LISTED = 6; // heads that are not folded
 const LEAST = 0.001; // change of the probability from which on a head is listed
-const TITLES = ['head', 'label', 'without it', 'points', 'other words', ''];
-const OTHERS = 'Mean change of the loss of the other words, in nats';
-const BROAD = 'Without this head, the other words of the text become harder to predict at least half as much as this one: it does not serve this word alone';
+const TITLES = {
+  head: '',
+  label: 'What the head does in the validation examples',
+  'without it': 'Probability of the word without this head',
+  points: 'Change of the probability, in percentage points',
+  'other words, nats': 'Mean change of the loss of the other words, in nats: above 0, they become harder to predict',
+};
+const HARMFUL = 0.1; // nats: the mean rise of the loss of the other words from which on a head is marked
 
 export class Effects {
   constructor(context) {
@@ -55,7 +62,8 @@ export class Effects {
     const listed = heads.filter(({change}) => !(Math.abs(change) < LEAST));
     const word = readable(found.predicts[position]);
     const about = `“${word}” without one head at a time (${how} ablation); whole model ${percent(Math.exp(-found.whole[position]))}`;
-    const titles = () => element('tr', {}, TITLES.map((text) => element('th', {scope: 'col', title: text === 'other words' && OTHERS}, text)));
+    const title = ([text, meaning]) => element('th', {scope: 'col', title: meaning || false}, text);
+    const titles = () => element('tr', {}, Object.entries(TITLES).map(title), element('th', {scope: 'col'}, explain(HURTS)));
     const rows = listed.map((one) => this.row(one));
     this.table.replaceChildren(element('caption', {}, about), ...(rows.length ? [titles()] : []), ...rows.slice(0, LISTED));
     const folded = rows.slice(LISTED);
@@ -74,7 +82,7 @@ export class Effects {
     const name = element(
       'button',
       {type: 'button', class: 'link', 'aria-pressed': String(selected), title: 'select this head', onclick: () => state.set({kind, layer, head})},
-      headName({kind, layer: number, head}),
+      headName({kind, layer: number, head}, this.answer.task === 'translate'),
     );
     return element(
       'tr',
@@ -83,16 +91,16 @@ export class Effects {
       element('td', {class: 'label'}, namesAt(meta(), kind, layer, head).join(', ')),
       element('td', {}, percent(probability)),
       element('td', {}, signed(100 * change, 1)),
-      element('td', {title: OTHERS}, signed(others, 2)),
-      element('td', {class: 'broad', title: broad && BROAD}, broad ? 'the whole text' : ''),
+      element('td', {title: TITLES['other words, nats']}, signed(others, 2)),
+      element('td', {class: 'broad', title: broad && meaningOf(HURTS)}, broad ? HURTS : ''),
     );
   }
 }
 
 /**
  * [{place: [kind, layer, head], probability, change, others, broad}], the largest change first: of the probability of the next token at a
- * position. `others`: mean change of the loss of the other next tokens, of which the first `known` are part of the text. `broad`: they
- * become harder to predict, at least half as much as this one.
+ * position. `others`: mean change of the loss of the other next tokens, of which the first `known` are part of the text. `broad`: as shown,
+ * to two decimal places, it is at least HARMFUL.
  */
 export function ranked({heads, losses, whole}, position, known) {
   const before = Math.exp(-whole[position]);
@@ -102,7 +110,7 @@ export function ranked({heads, losses, whole}, position, known) {
       const rise = (one) => losses[n][one] - whole[one];
       const mean = others.length ? others.reduce((sum, one) => sum + rise(one), 0) / others.length : 0;
       const probability = Math.exp(-losses[n][position]);
-      return {place, probability, change: probability - before, others: mean, broad: mean > 0.05 && mean >= rise(position) / 2};
+      return {place, probability, change: probability - before, others: mean, broad: Number(mean.toFixed(2)) >= HARMFUL};
     })
     .sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
 }

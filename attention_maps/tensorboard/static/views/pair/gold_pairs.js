@@ -1,5 +1,6 @@
 /** The pairs of words of a text that have a gold label. */
 
+import {readable} from '../../core/format.js';
 import {ahead, goldLinks, places} from '../alignment/links.js';
 import {antecedentsOf} from '../sentence/gold.js';
 
@@ -22,6 +23,20 @@ export function goldPairs(frame) {
 /** The pair that a text is about: its last pronoun, since answers to questions come last and repeat a noun; of a translation the first. */
 export function mainPair(pairs, kind) {
   return kind === 'cross' ? pairs[0] : (pairs.findLast(({repeats}) => !repeats) ?? pairs.at(-1));
+}
+
+/** The answer to the last question of a text, {position, piece}: where its first token is predicted; null without a gold label. */
+export function answerOf({antecedents, reads, predicts}) {
+  if (antecedents?.side !== 'reads') return null;
+  const last = (stop) => readable(reads.pieces[stop - 1] ?? '').toLowerCase();
+  const [start] = antecedents.pairs.findLast(([from, stop, , to]) => from > 0 && last(stop) === last(to)) ?? [];
+  return start === undefined ? null : {position: start - 1, piece: predicts.pieces[start - 1]};
+}
+
+/** Whether a row is that of a word with an antecedent, a pronoun or an answer. */
+export function hasAntecedent(frame, row) {
+  const own = frame.rows[row].positions.map((position) => position + ahead(frame));
+  return (antecedentsOf(frame)?.pairs ?? []).some(([start, stop]) => own.some((position) => position >= start && position < stop));
 }
 
 function lower({text}) {

@@ -2,6 +2,8 @@
 
 import {KIND_NAMES} from '../../core/frame.js';
 
+const EXACT = 1e-4; // relative deviation of float32 sums
+
 /** The position whose prediction a row shows; for a word of several pieces, that of its first piece as predicted, of its last as read. */
 export function positionOf(frame, row) {
   const {positions} = frame.rows[row];
@@ -27,7 +29,8 @@ export function contributions({parts, attribution, logits}, position, chosen, ve
   const [, count, length] = attribution.shape;
   const part = (token, number) => attribution.numbers[(token * count + number) * length + position];
   const difference = (of) => of(chosen) - (versus < 0 ? 0 : of(versus));
-  const bars = parts.map((named, number) => ({part: named, name: partName(named), value: difference((token) => part(token, number))}));
+  const translates = parts.some(([kind]) => kind === 'cross');
+  const bars = parts.map((named, number) => ({part: named, name: partName(named, translates), value: difference((token) => part(token, number))}));
   return {
     bars,
     sum: bars.reduce((sum, {value}) => sum + value, 0),
@@ -35,12 +38,17 @@ export function contributions({parts, attribution, logits}, position, chosen, ve
   };
 }
 
-/** The name of a part [kind, layer, head]. */
-export function partName([kind, layer, head]) {
+/** Whether the bars add up to the logit, as in float32; a model in bfloat16 and older recordings round more. */
+export function isExact({sum, logit}) {
+  return Math.abs(sum - logit) <= EXACT * Math.max(1, Math.abs(logit));
+}
+
+/** The name of a part [kind, layer, head]; `translates`: of the decoder of an encoder-decoder, which is then named. */
+export function partName([kind, layer, head], translates = false) {
   if (kind === 'embedding') return 'token embedding';
   if (kind === 'bias') return 'biases';
-  if (kind === 'mlp') return `layer ${layer} · MLP`;
-  return `layer ${layer} · ${kind === 'cross' ? 'cross-attention · ' : ''}head ${head}`;
+  const within = kind === 'cross' ? 'cross-attention · ' : translates ? 'decoder · ' : '';
+  return `layer ${layer} · ${within}${kind === 'mlp' ? 'MLP' : `head ${head}`}`;
 }
 
 /** Whether a part is a head, which has a map. */

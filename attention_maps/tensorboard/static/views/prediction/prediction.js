@@ -6,8 +6,9 @@ import {element} from '../../dom/elements.js';
 import {choice, menu, segments} from '../../dom/fields.js';
 import {css, inksOf} from '../../draw/colours.js';
 import {hex, SvgPen} from '../../draw/pen.js';
+import {answerOf} from '../pair/gold_pairs.js';
 import {focusOn, reveal, selectable, selection, tokenButton} from '../tokens.js';
-import {candidatesAt, contributions, inOrder, isHead, positionOf} from './contributions.js';
+import {candidatesAt, contributions, inOrder, isExact, isHead, positionOf} from './contributions.js';
 
 export const view = {
   name: 'prediction',
@@ -21,6 +22,10 @@ export const view = {
 const MEANING =
   'Direct effect: what each part writes into the residual stream, multiplied by the output vector of the token, with the scale of the ' +
   'final norm as it was. Effects through later layers are not in the bars.';
+const EXACT = 'The bars add up to the logit: the difference is at most 1 part in 10,000.';
+const ROUNDED =
+  'a model that trains in bfloat16 computes with about three digits, and older recordings keep about four. Ask computes in float32, where the ' +
+  'bars add up to the logit.';
 
 class Prediction {
   constructor(context) {
@@ -30,9 +35,14 @@ class Prediction {
     this.heading = element('h3', {});
     this.bars = element('ol', {class: 'parts', 'aria-label': 'contributions to the logit'});
     this.sum = element('p', {class: 'parts-sum', role: 'status'});
+    this.exact = element('p', {class: 'parts-exact'});
+    const about = 'Open this text in the view Ask, where the model of the nearest kept checkpoint predicts this word again';
+    this.ask = element('button', {type: 'button', class: 'without', title: about, onclick: () => this.askModel()}, 'ask this model…');
+    const title = element('div', {class: 'prediction-title'}, this.heading, this.ask);
+    this.picked = ''; // the token that was clicked here, rather than in another view
     this.lens = element('table', {class: 'lens'});
     this.note = element('p', {class: 'view-note'});
-    this.element = element('div', {class: 'prediction-view'}, this.text, this.heading, this.bars, this.sum, this.lens, this.note);
+    this.element = element('div', {class: 'prediction-view'}, this.text, title, this.bars, this.sum, this.exact, this.lens, this.note);
     this.token = menu('token', (candidate) => state.set({candidate: Number(candidate)}), 'The token whose logit is explained');
     this.versus = menu('against', (versus) => state.set({versus: Number(versus)}), 'Why the token rather than another one');
     this.sort = choice('order', {order: 'as in the model', strength: 'largest first'}, (sort) => state.set({sort}));
@@ -42,7 +52,10 @@ class Prediction {
     selectable(
       this.text,
       () => state.now.token,
-      (token) => state.set({token}),
+      (token) => {
+        this.picked = token;
+        state.set({token});
+      },
     );
     this.bars.addEventListener('click', (event) => this.goTo(event.target.closest('[data-part]')));
   }
@@ -78,18 +91,22 @@ class Prediction {
   lacking(why) {
     for (const part of [this.text, this.bars, this.lens]) part.replaceChildren();
     this.controls.hidden = true;
-    this.heading.textContent = this.sum.textContent = '';
+    this.heading.textContent = this.sum.textContent = this.exact.textContent = '';
+    this.ask.hidden = true;
     this.note.textContent = why || 'This recording does not contain the contributions to predictions: it is older, or of another program.';
   }
 
-  /** The selected row; without one, that of the first token with a gold antecedent, or the last with a known next token. */
+  /**
+   * The selected row; without one, that which writes the answer to the question in the text, or the first token with a gold antecedent, or
+   * the last one with a known next token.
+   */
   chosenRow() {
     const {frame} = this;
     const selected = selection(this.context.state.now.token, frame);
     if (selected?.side === 'row') return {row: selected.index, chosen: true};
     const {antecedents, predicts} = frame.sample;
     const gold = antecedents?.side === 'reads' ? antecedents.pairs[0]?.[0] - 1 : NaN;
-    const wanted = gold >= 0 ? gold : predicts.ids.length - 1;
+    const wanted = answerOf(frame.sample)?.position ?? (gold >= 0 ? gold : predicts.ids.length - 1);
     const row = frame.rows.findIndex((_, index) => positionOf(frame, index) >= wanted);
     return {row: row < 0 ? frame.rows.length - 1 : row, chosen: false};
   }
@@ -144,6 +161,7 @@ class Prediction {
     const {kind, layer, head} = this.context.fitted();
     this.explained = {...found, most, ordered: inOrder(shown, sort)};
     this.heading.textContent = this.title();
+    this.ask.hidden = Boolean(this.context.source.archive);
     const button = {type: 'button', class: 'part-name', title: 'select this head'};
     this.bars.replaceChildren(
       ...this.explained.ordered.map(({part, name, value}) => {
@@ -161,7 +179,11 @@ class Prediction {
     const against = this.against < 0 ? 'logit, relative to the mean of all tokens' : 'difference of the logits';
     const heads = shown === found.bars ? '' : `Sum of the heads ${signed(shown.reduce((sum, {value}) => sum + value, 0))}. `;
     const all = heads ? 'Sum of all parts' : 'Sum of the bars';
-    this.sum.textContent = `${heads}${all} ${signed(found.sum)}; ${against}: ${signed(found.logit)}.`;
+    const exact = isExact(found);
+    this.sum.textContent = `${heads}${all} ${signed(exact ? found.logit : found.sum)}; ${against}: ${signed(found.logit)}.`;
+    const gap = Math.abs(found.sum.toFixed(2) - found.logit.toFixed(2)); // of the numbers as shown
+    const size = gap < 0.005 ? 'The difference, less than 0.01,' : `The difference of ${gap.toFixed(2)}`;
+    this.exact.textContent = exact ? EXACT : Number.isFinite(gap) ? `${size} is rounding: ${ROUNDED}` : '';
     this.note.textContent = `${MEANING}${this.frame.difference ? ' Of this recording alone, without subtraction.' : ''}`;
   }
 
@@ -190,6 +212,14 @@ class Prediction {
         return element('tr', {}, element('th', {scope: 'row'}, name), cells);
       }),
     );
+  }
+
+  /** Ask about the word shown: the model of the recorded step as a whole; in the text of an answer, with the heads chosen there. */
+  askModel() {
+    const {state} = this.context;
+    const {recording, token} = state.now;
+    this.context.toAsk = {position: this.position, exact: Boolean(token) && token === this.picked};
+    state.set({view: 'ask', token: `r${this.row}`, checkpoint: '', ...(!recording.startsWith('asked_') && {removed: ''})});
   }
 
   goTo(button) {
