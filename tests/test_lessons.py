@@ -336,7 +336,7 @@ def test_lesson_5_learns_what_a_mole_is(lesson: Lesson) -> None:
     assert [row.index(max(row)) for row in found["of_verbs"]] == [0, 0, 1, 1, 2, 2]
     assert min(max(row) for row in found["of_verbs"]) > 0.9
     weights = found["adjective_weights"].values()
-    assert sum(found["shares"]) == pytest.approx(found["whole_difference"], abs=1e-4)
+    assert [sum(each) for each in found["shares"]] == pytest.approx(found["whole_differences"], abs=1e-4)
     torch.testing.assert_close(found["lens"][-1], torch.tensor(found["of_verbs"][0]), rtol=0, atol=1e-5)
     assert float(found["lens"][0].max()) < 0.5  # the embedding alone does not know which verb
     assert all(max(heads) > 0.35 for heads in weights)  # of three possible positions

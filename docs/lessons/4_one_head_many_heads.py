@@ -176,7 +176,7 @@ picture("4_activation", bars(WORDS, series, "Activation strength", "length of ea
 # The outputs of the heads are concatenated, so whatever is computed linearly from them is a sum with one term for each
 # head. Let the score of a word be the product of its features and the output of 'it': how much more does 'it' speak of
 # the orange than of the apple? The terms of the heads add up to the answer. Trained models are taken apart in the same
-# way (direct logit attribution; the view *Prediction* of the Attention tab).
+# way: direct logit attribution.
 
 # %%
 IT, APPLE, ORANGE = WORDS.index("it"), WORDS.index("apple"), WORDS.index("orange")
@@ -189,7 +189,12 @@ show(f"{'sum':<22} {sum(votes.values()):+.3f}   whole layer {all_votes:+.3f}")
 
 # %% [markdown]
 # Only one head tells the fruits apart, by their acidity. The pronoun head contributes nothing, however 'it' attends:
-# its two features are the same for both fruits.
+# its two features are the same for both fruits. And the answer is wrong: 'acidic' speaks for the orange, which has more
+# of this feature, but *less* acidic is the apple. No head here turns the sign for 'less'; a trained model must.
+#
+# `make demo` trains a translator with such a sentence as its first probe. The Japanese has no pronoun, but its second
+# オレンジ, in オレンジほどすっぱくない ("not as sour as the orange"), is right only if 'it' is the apple: the view
+# *Prediction* of the Attention tab shows what each head adds to the logit of this word.
 
 # %%
 series = {"orange minus apple": list(votes.values())}

@@ -170,31 +170,38 @@ for sample, sentence in enumerate(SENTENCES):
 #
 # The block only adds to the vector of *mole*: first each head, then the MLP. The last norm and the output layer can
 # read the vector after every addition (the logit lens). And since the output layer is linear, the logit of *digs* minus
-# that of *reacts* is a sum with one term for each part, once the scale of the norm is fixed (direct logit attribution).
-# The view *Prediction* of the Attention tab shows both for every recorded step.
+# that of *reacts*, or of *itches*, is a sum with one term for each part, once the scale of the norm is fixed (direct
+# logit attribution). The view *Prediction* of the Attention tab shows both for every recorded step.
 
 # %%
 with torch.no_grad(), record_residual_stream(gpt) as stream:
     gpt(prompt)
     so_far = torch.stack(list(stream.added())).cumsum(dim=0)[:, 0, -1]  # [P, C]: the vector after each part
-    pair = torch.tensor([VOCABULARY.index("digs"), VOCABULARY.index("reacts")])
-    of_pair = stream.attribution(pair.expand(1, 3, 2))[:, 0, -1]  # [P, 2]
-lens = gpt.head(gpt.norm(so_far)).softmax(dim=-1)[:, [VOCABULARY.index(verb) for verb in verbs]].detach()  # [P, 3]
+    verb_ids = torch.tensor([VOCABULARY.index(verb) for verb in verbs])
+    attributed = stream.attribution(verb_ids.expand(1, 3, 3))[:, 0, -1]  # [P, 3]
+    lens = gpt.head(gpt.norm(so_far)).softmax(dim=-1)[:, verb_ids].detach()  # [P, 3]
 part_names = [part.kind if part.kind != "decoder" else f"head {part.head}" for part in stream.parts()]
-shares = (of_pair[:, 0] - of_pair[:, 1]).tolist()
-whole_difference = float(logits[0, -1, pair[0]] - logits[0, -1, pair[1]])
-for name, share in zip(part_names, shares, strict=True):
-    show(f"{name:<10} {share:+.2f}")
-show(f"{'sum':<10} {sum(shares):+.2f}   logit of 'digs' minus logit of 'reacts' {whole_difference:+.2f}")
+shares = (attributed[:, :1] - attributed[:, 1:]).T.tolist()  # [2, P]
+whole_differences = (logits[0, -1, verb_ids[0]] - logits[0, -1, verb_ids[1:]]).tolist()
+show("terms of the logit of 'digs' minus that of …")
+show(f"{'':<10} {'reacts':>7} {'itches':>7}")
+for name, *each in zip(part_names, *shares, strict=True):
+    show(f"{name:<10}", *(f"{share:+7.2f}" for share in each))
+show(f"{'sum':<10}", *(f"{sum(each):+7.2f}" for each in shares))
+show(f"{'the logits':<10}", *(f"{difference:+7.2f}" for difference in whole_differences))
 series = {verb: lens[:, column].tolist() for column, verb in enumerate(verbs)}
 after = [f"+ {name}" if number else name for number, name in enumerate(part_names)]
 picture("5_lens", bars(after, series, "a furry mole …", "probability of the next word after each part"))
-series = {"digs minus reacts": shares}
+series = {f"digs minus {verb}": each for verb, each in zip(verbs[1:], shares, strict=True)}
 picture("5_parts", bars(part_names, series, "Which part says it?", "terms of the difference of two logits"))
 
 # %% [markdown]
 # The vector of *mole* alone does not even say that a verb follows. The heads bring in the adjective, which makes verbs
-# likely, but two of them equally; the MLP decides.
+# likely, but two of them equally: their terms of *digs* minus *itches* nearly cancel. The MLP decides.
+#
+# The lens prefers *digs* to *reacts* clearly after both heads, although the terms of the heads are small. The two
+# pictures differ in scale: the lens stretches the short vector of that moment to the length that the output layer
+# expects; the attribution divides all parts by the length of the last vector, so that they add up to the logit.
 #
 # ## Masking: one pass trains on every prefix
 #
