@@ -24,7 +24,7 @@ class AntecedentTally:
     def add(self, weights: np.ndarray, query: int, candidates: Sequence[Sequence[Group]], antecedent: int) -> None:
         """Count one pronoun. `weights` [L,H,Q,K]; `candidates`: token positions of the mentions of each possible
         referent. A head selects the referent whose mentions get the most attention in total."""
-        row = with_means(weights)[:, :, query]  # [L,H+1,K]
+        row = with_means(weights[:, :, [query]])[:, :, 0]  # [L+1,H+1,K]
         mass = np.stack(
             [row[..., sorted({token for group in groups for token in group})].sum(axis=-1) for groups in candidates], -1
         )

@@ -73,7 +73,7 @@ class Evaluator(ABC):
         self.processes = processes
         self.attention = AttentionRecorder(config, prepared, model, run, log)
         if processes.is_main and config.attention.enabled:
-            self.attention.gold("valid")  # imports `datasets`: a second, which the first recording would take
+            self.attention.prepare()
 
     def evaluate(self, step: int, metrics: dict) -> float:
         """Evaluate on the validation split, show samples and record maps; add the metrics to `metrics` and return the

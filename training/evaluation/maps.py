@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -55,6 +56,18 @@ def is_chosen(number: int, first: int | None) -> bool:
     return first is None or number % (1 << (-(-number // first) - 1).bit_length()) == 0
 
 
+@contextmanager
+def without_cycles() -> Iterator[None]:
+    """Free the reference cycles made inside the context, as those of a figure: several MB. Older objects are not
+    looked at: a full collection takes 0.1 s."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.collect(0)
+
+
 class AttentionRecorder:
     """Records the same few examples of a run, at evaluations and between them."""
 
@@ -89,10 +102,16 @@ class AttentionRecorder:
         else:
             self.tell_once(f"after {CURVES} evaluations, curves of attention have a point at every second, later fewer")
         if attention.image and recording.samples and is_chosen(number, attention.images):
-            from attention_maps.draw.canvas import Canvas  # imported late: matplotlib takes 30 MB and 0.3 s
+            from attention_maps.draw.canvas import Canvas  # matplotlib takes 30 MB
 
-            self.log.image("maps", for_images(recording).draw(Canvas), step)
-            gc.collect()  # a figure is full of reference cycles: several MB until Python's next full collection
+            with without_cycles():
+                self.log.image("maps", for_images(recording).draw(Canvas), step)
+
+    def prepare(self) -> None:
+        """Import what complete recordings need, before training: `datasets` takes a second, matplotlib 0.3 s."""
+        self.gold("valid")
+        if self.config.attention.image:
+            import attention_maps.draw.canvas  # noqa: F401
 
     def importance(self, examples: list[Example]) -> Measures:
         """Measure the importance of each head for the examples; empty if there are none, or if the measurements would
