@@ -136,6 +136,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
         "--lang=en",
         "--window-size=1300,900",
         "--force-device-scale-factor=1",
+        "--disable-ipc-flooding-protection",  # tests follow more than 200 links in ten seconds
         f"--user-data-dir={tmp_path_factory.mktemp('browser')}",
     ):
         options.add_argument(flag)

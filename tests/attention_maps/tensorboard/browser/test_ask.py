@@ -117,10 +117,10 @@ def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
     assert "asked (1)" in runs.text(".timeline")
     runs.show(run="gpt", recording=recording_of(runs), view="ask", kind="decoder", layer=0, head=1)
     runs.click(".ask-form .without")
-    assert runs.texts(".ask-head") == ["layer 0 · head 1 ×"]
-    assert "removed=decoder.0.1" in runs.hash
     wait_for(runs, f"{ANSWER} h3", "without layer 0 · head 1 (zero ablation)")
     runs.settle()
+    assert runs.texts(".ask-head") == ["layer 0 · head 1 ×"]
+    assert "removed=decoder.0.1" in runs.hash
     assert not runs.find(".ask-stale").is_displayed()
     assert runs.texts(".ask-next tr:first-of-type th")[1] == "zero ablation"
     assert "harder to predict" in runs.text(".ask-legend")
@@ -306,7 +306,7 @@ def test_an_answer_keeps_the_word_and_the_scores_but_another_run_not_the_heads(r
 def test_a_removed_head_is_marked_in_pair(runs: Page) -> None:
     """Guards against a head that is said to link two words most, although its output is removed, and other words than
     before the question; the recorded steps have the whole model's maps."""
-    runs.show(run="gpt", view="pair", kind="decoder", layer=0, head=1)
+    runs.show(run="gpt", view="pair", kind="decoder", layer=0, head=1, recording="step_00000006")
     wait_for(runs, ".pair-view h3", " at step 6: most by ")
     words = runs.text(".pair-view h3").partition(" at step ")[0]
     runs.click(".without")

@@ -60,7 +60,7 @@ def test_the_story_leads_to_the_map_of_a_head(page: Page) -> None:
     page.show(**STORY, view="story")
     page.wait("return document.querySelectorAll('.story-band canvas').length === 2")
     assert len(page.colours(".story-band canvas")) > 2
-    page.click(".story-events button")
+    page.click(".story-events li:nth-child(2) button")
     assert page.text("[role=tab][aria-selected=true]") == "Map"
     assert page.text(".step-title") == "step 2"
 

@@ -46,9 +46,10 @@ export function withHead(removed, {kind, layer, head}) {
 
 const KINDS = {cross: 'cross-attention · ', encoder: 'encoder · ', decoder: 'decoder · '};
 
-/** "layer 0 · cross-attention · head 1", as in the Prediction view; "layer 0 · all heads" of a GPT, which has a decoder alone. */
-export function headName({kind, layer, head}, translates) {
-  return `layer ${layer} · ${translates ? KINDS[kind] : ''}${head === '*' ? 'all heads' : `head ${head}`}`;
+/** "layer 0 · cross-attention · head 1", as in the Prediction view; "layer 0 · all heads" of a decoder unless the model `translates`. */
+export function headName({kind, layer, head}, translates = false) {
+  const part = kind === 'decoder' && !translates ? '' : KINDS[kind];
+  return `layer ${layer} · ${part}${head === '*' ? 'all heads' : `head ${head}`}`;
 }
 
 /** Whether a sample is translated in the other direction: then its source begins with a special token. */

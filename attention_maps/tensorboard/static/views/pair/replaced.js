@@ -28,6 +28,6 @@ export function replacedLast(ranked, {heads, how}) {
 
 /** ", without layer 0 · head 2"; '' if nothing was replaced. */
 export function withoutText({heads, how}) {
-  const names = heads.map(headName).join(', ');
+  const names = heads.map((head) => headName(head)).join(', ');
   return names && (how === 'other' ? `, ${names} with the output of another text` : `, without ${names}`);
 }
