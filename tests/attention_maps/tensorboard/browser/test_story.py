@@ -11,6 +11,15 @@ from tests.attention_maps.tensorboard.browser.known import TEXT
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 from tests.attention_maps.tensorboard.browser.test_export import saved
 
+WHY = """
+    const done = arguments[arguments.length - 1];
+    const curves = {measures: {alignment_error: {cross: [null, null, [[30]]]}}, counts: {alignment_error: 64}};
+    const head = {kind: 'cross', layer: 0, head: 0};
+    import('/data/plugin/attention/static/views/story/history.js').then(({evidence}) => {
+      done([1, 2].map((birth) => evidence({head, name: 'alignment', birth}, curves)));
+    });
+"""
+"""Script that returns why a head is labelled “alignment” before its first score, and since then."""
 RUN = {"run": "history", "recording": "step_00000009", "view": "story"}
 
 
@@ -87,6 +96,14 @@ def test_what_is_said_can_be_checked_beside_a_rule_without_a_model(views: Page) 
         views.show(run="evaluated", recording="step_00000050", view="story")
     views.click(".story-scores .link:nth-of-type(2)")
     assert views.text(".step-title") == "step 40"
+
+
+def test_an_alignment_before_the_first_score_is_told_by_its_shape(views: Page) -> None:
+    """Guards against a score on validation pairs that nobody has computed yet."""
+    assert views.driver.execute_async_script(WHY) == [
+        "by the shape of its map; scored against gold labels only later",
+        "alignment error of half or less on 64 validation pairs",
+    ]
 
 
 def test_importance_and_the_step_of_the_example_are_links(views: Page) -> None:

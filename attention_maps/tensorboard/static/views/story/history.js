@@ -7,7 +7,8 @@ const HALF = 'half or more of its attention';
 
 /**
  * Name in a label -> {measure, full, why}: what is behind it, the value of the measure that counts as full strength, and the threshold of
- * the label (attention_maps/record/measures.py), which for gold labels names the number of examples.
+ * the label (attention_maps/record/measures.py), which for gold labels names the number of examples. `unscored`: what stands for it before the
+ * first score.
  */
 const BEHIND = {
   coreference: {measure: 'antecedent', full: 100, why: (count) => `it finds the antecedent of half or more of ${count} validation pronouns`},
@@ -16,6 +17,7 @@ const BEHIND = {
     full: 0,
     none: 100,
     why: (count) => `alignment error of half or less on ${count} validation pairs`,
+    unscored: 'by the shape of its map; scored against gold labels only later',
   },
   induction: {measure: 'induction', full: 1, why: () => `${HALF} in repeated random words`},
   'duplicate token': {measure: 'duplicate', full: 1, why: () => `${HALF} in repeated random words`},
@@ -32,10 +34,12 @@ export function measureBehind(name) {
   return BEHIND[name]?.measure ?? '';
 }
 
-/** What a head with a name in its label does at least, '' if the measure behind it was not recorded. */
-export function evidence(name, {measures, counts = {}}) {
-  const {measure, why} = BEHIND[name] ?? {};
-  return Object.hasOwn(measures, measure) ? why(counts[measure]?.toLocaleString('en') ?? 'the') : '';
+/** What a head does at least that has a name in its label since index `birth`, '' if the measure behind it was not recorded. */
+export function evidence({head: {kind, layer, head}, name, birth}, {measures, counts = {}}) {
+  const {measure, why, unscored} = BEHIND[name] ?? {};
+  if (!Object.hasOwn(measures, measure)) return '';
+  if (unscored && Number.isNaN(valueUntil(birth, measures[measure][kind], layer, head))) return unscored;
+  return why(counts[measure]?.toLocaleString('en') ?? 'the');
 }
 
 /**

@@ -105,8 +105,9 @@ class Story {
     const loss = lossText(curves);
     if (loss) told.push([this.link(null, curves.steps.at(-1), loss)]);
     this.several = new Set(heads.map(({kind}) => kind)).size > 1; // kinds, which sentences name
-    for (const {head, name, birth, others} of births(heads).slice(0, EVENTS)) {
-      const why = evidence(name, curves);
+    for (const event of births(heads).slice(0, EVENTS)) {
+      const {head, name, birth, others} = event;
+      const why = evidence(event, curves);
       const more = others ? `, at the end the strongest of ${others + 1}` : '';
       const only = birth === curves.steps.length - 1 ? ', at the last step only' : '';
       const becomes = `${nameOf(head, this.several)} becomes “${name}”${why && ` (${why})`}`;
