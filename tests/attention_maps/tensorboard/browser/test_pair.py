@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
-from tests.attention_maps.tensorboard.browser.known import TEXT, TRANSLATION
+from attention_maps.files import store
+from attention_maps.record.recording import Antecedents, Recording
+from tests.attention_maps.tensorboard.browser.conftest import Open
+from tests.attention_maps.tensorboard.browser.known import PARTS, STORY, TEXT, TRANSLATION, story
 from tests.attention_maps.tensorboard.browser.page import Page, token, wait_for
+from tests.attention_maps.tensorboard.browser.recordings import marked
 from tests.attention_maps.tensorboard.browser.test_export import saved
 
 HEADS = ".pair-heads li"
@@ -67,6 +72,19 @@ def test_a_pair_is_called_the_largest_only_if_it_is(views: Page) -> None:
     views.click(f".pair-texts > :nth-child(2) {token('c5')}")
     wait_for(views, ".pair-view h3", "From “Emi” to “.”")
     assert views.text(".pair-choice") == ""
+
+
+def test_a_repeated_noun_is_not_called_a_pronoun(open_folder: Open, tmp_path: Path) -> None:
+    """Guards against a pronoun in a text whose only gold label is that of an answer."""
+    words = [*STORY[:6], "▁Kate", *STORY[7:]]
+    answer = replace(
+        story(), reads=marked(words), predicts=marked(words[1:]), antecedents=Antecedents("reads", ((6, 7, 1, 2),))
+    )
+    store.save(Recording(100, (answer,), parts=PARTS), tmp_path / "gpt")
+    page = open_folder(tmp_path)
+    page.load(**TEXT, view="pair")
+    wait_for(page, ".pair-view h3", "From “Kate” to “Kate”")
+    assert page.text(".pair-choice").startswith("No word is selected: this is the last word with a gold label.")
 
 
 def test_the_title_names_all_heads_and_the_selected_one(views: Page) -> None:

@@ -117,9 +117,11 @@ class Pair {
     const row = at?.side === 'row' ? at.index : first;
     const natural = linked(row) ?? (!at && kept ? kept.column : largest(row));
     const column = of?.side === 'column' ? of.index : at?.side === 'column' ? at.index : natural;
-    const named = frame.kind === 'cross' ? 'the first pair with a gold label' : 'the last pronoun with a gold label';
+    const labelled = gold.find((link) => link.row === row && link.column === column);
+    const last = labelled?.repeats ? 'the last word' : 'the last pronoun';
+    const named = `${frame.kind === 'cross' ? 'the first pair' : last} with a gold label`;
     const largestOf = `the pair with the largest weight in ${mapName(frame)}${skipped ? ' after the first row' : ''}`;
-    const why = gold.some((link) => link.row === row && link.column === column) ? named : kept ? 'the pair shown before the question' : largestOf;
+    const why = labelled ? named : kept ? 'the pair shown before the question' : largestOf;
     if (!isAnswer) this.before = {text, row, column};
     return {row, column, unchosen: at ? '' : why};
   }
