@@ -133,7 +133,7 @@ def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
     wait_for(runs, ".parts-sum", "Sum")
     names, values = runs.texts(".part-name"), runs.texts(".parts .bar-number")
     assert values[names.index("layer 0 · head 1")] == "0.00"
-    assert "bars add up to the logit: the difference" in runs.text(".parts-exact")
+    assert "All parts add up to it: the difference" in runs.text(".parts-exact")
 
 
 def test_every_head_alone_is_listed_and_the_word_stays_selected(runs: Page) -> None:

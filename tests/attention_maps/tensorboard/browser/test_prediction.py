@@ -28,13 +28,14 @@ def test_the_bars_of_a_next_token_add_up_to_its_logit(views: Page) -> None:
     views.click("button[value=heads]")
     assert views.texts(NUMBERS) == ["+2.50", "−0.50"], "an MLP may dwarf the heads"
     assert views.text(".parts-sum").startswith("Sum of the heads +2.00. Sum of all parts +3.25; logit")
+    assert views.text(".parts-exact").startswith("All parts add up to it"), "the bars of the heads alone do not"
     views.click(".controls-of-view button[value=all]")
 
 
 def test_a_difference_from_the_logit_is_explained(views: Page) -> None:
     """Guards against bars that do not add up to the logit without a word, and a word where they do."""
     views.show(**TEXT, view="prediction", token="r4")
-    wait_for(views, ".parts-exact", "add up to the logit: the difference is at most 1 part in 10,000")
+    wait_for(views, ".parts-exact", "All parts add up to it: the difference is at most 1 part in 10,000")
     views.show(**TEXT | {"run": "rounded"}, view="prediction", token="r4")
     wait_for(views, ".parts-sum", "Sum of the bars +3.25; logit, relative to the mean of all tokens: +3.21.")
     assert views.text(".parts-exact").startswith("The difference of 0.04 is rounding: a model that trains in bfloat16")

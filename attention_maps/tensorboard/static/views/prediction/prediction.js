@@ -22,7 +22,7 @@ export const view = {
 const MEANING =
   'Direct effect: what each part writes into the residual stream, multiplied by the output vector of the token, with the scale of the ' +
   'final norm as it was. Effects through later layers are not in the bars.';
-const EXACT = 'The bars add up to the logit: the difference is at most 1 part in 10,000.';
+const EXACT = 'All parts add up to it: the difference is at most 1 part in 10,000.';
 const ROUNDED =
   'a model that trains in bfloat16 computes with about three digits, and older recordings keep about four. Ask computes in float32, where the ' +
   'bars add up to the logit.';
