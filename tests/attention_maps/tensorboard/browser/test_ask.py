@@ -44,6 +44,19 @@ BROAD = """
     });
 """  # noqa: E501
 """Script that returns which of three heads are marked, without which the other words lose 0.5, 0.05 and 0.1 nats."""
+ANSWERS = """
+    const done = arguments[arguments.length - 1];
+    const textOf = (pieces) => ({
+      antecedents: {side: 'reads', pairs: [[5, 6, 1, 2]]},
+      reads: {pieces},
+      predicts: {pieces: pieces.slice(1)},
+    });
+    import('/data/plugin/attention/static/views/pair/gold_pairs.js').then(({answerOf}) => {
+      const text = (sign) => textOf(['</s>', '▁Emi', '▁was', '▁kind', sign, '▁Emi', '▁came']);
+      done([answerOf(text('?')), answerOf(text('.'))]);
+    });
+"""
+"""Script that returns the answer in a text with a question, and in one whose gold label only repeats a name."""
 MARKED = 7
 """Recorded step of the GPT with gold labels."""
 NOUN, PRONOUN, REPLY = 2, 4, 7
@@ -69,7 +82,7 @@ def mark_answer(run: Path) -> None:
     recording = store.load(store.path(run, 6))
     first, *rest = recording.samples
     pieces = list(first.reads.pieces)
-    pieces[NOUN] = pieces[REPLY] = "▁Emi"
+    pieces[NOUN], pieces[REPLY - 1], pieces[REPLY] = "▁Emi", "?", "▁Emi"
     predicts = [*pieces[1:], *first.predicts.pieces[len(pieces) - 1 :]]
     marked = replace(
         first,
@@ -408,6 +421,69 @@ def test_an_answer_opens_at_what_the_gold_labels_call_the_answer(runs: Page) -> 
     wait_for(runs, ".ask-opened", "predicts after the selected word")
     runs.settle()
     assert pressed(runs)[0] == PRONOUN + 1
+
+
+def test_a_repeated_noun_is_the_answer_only_after_a_question(runs: Page) -> None:
+    """Guards against a text without a question that is said to have an answer."""
+    assert runs.driver.execute_async_script(ANSWERS) == [{"position": 4, "piece": "▁Emi"}, None]
+
+
+def test_the_reason_for_a_word_belongs_to_one_text(runs: Page) -> None:
+    """Guards against the answer of another text that is called that of the text shown."""
+    typed(runs, TEXT, "Ken had a pen. Emi had a pen.")
+    runs.click(".ask-send")
+    wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
+    runs.settle()
+    other = recording_of(runs)
+    place = {"run": "gpt", "kind": "decoder", "layer": 0, "head": 1}
+    runs.show(**place, recording=f"step_{MARKED:08d}", view="map", token=f"r{PRONOUN}")
+    runs.click(".stage-title .without")
+    wait_for(runs, ".ask-opened", "the answer to the question in the text")
+    runs.settle()
+    runs.show(**place, recording=other, view="ask", token=f"r{PRONOUN}")
+    wait_for(runs, f"{ANSWER} h3", "the whole model")
+    runs.settle()
+    assert pressed(runs)[1] == "Emi", "the same word, where there is one"
+    assert not runs.text(".ask-opened")
+
+
+def test_a_word_of_the_source_is_not_one_that_is_predicted(runs: Page) -> None:
+    """Guards against an answer that opens at the word with the number of the selected word of the source."""
+    runs.show(run="translate", view="map", kind="encoder", layer=0, head=0, token="r2")
+    runs.click(".stage-title .without")
+    wait_for(runs, f"{ANSWER} h3", "without layer 0 · encoder · head 0", FIRST_LIMIT)
+    runs.settle()
+    assert "token=r2" in runs.hash
+    assert not runs.text(".ask-opened")
+
+
+def test_what_was_answered_is_said_while_it_is_shown(runs: Page) -> None:
+    """Guards against a sentence about the maps of an answer beside those of a step, and of another run."""
+    typed(runs, TEXT, "Ken had a pen.")
+    runs.click(".ask-send")
+    wait_for(runs, STATUS, "is answered: all views show its maps", FIRST_LIMIT)
+    runs.settle()
+    runs.show(run="gpt", view="ask", recording="step_00000006")
+    runs.wait("return document.querySelector('.ask-status').textContent === ''")
+
+
+def test_the_answers_of_two_runs_have_their_own_texts(runs: Page) -> None:
+    """Guards against the text of another run above an answer with the same number."""
+    asked = {"gpt": "Ken had a pen.", "translate": "エミは走る。"}
+    last = dict.fromkeys(asked, "")
+    while not last["gpt"] == last["translate"] > "":
+        run = min(asked, key=lambda name: last[name])
+        runs.show(run=run, view="ask")
+        typed(runs, TEXT, asked[run])
+        runs.click(".ask-send")
+        wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
+        runs.settle()
+        last[run] = recording_of(runs)
+    number = last["gpt"]
+    runs.show(run="gpt", view="ask", recording=number)
+    runs.wait(f"return document.querySelector('{TEXT}').value === '{asked['gpt']}'")
+    runs.show(run="translate", view="ask", recording=number)
+    runs.wait(f"return document.querySelector('{TEXT}').value.startsWith('エミ')")
 
 
 def test_prediction_leads_to_the_model(runs: Page) -> None:

@@ -61,7 +61,8 @@ export class Answer {
         const position = placeIn(answer, this.wanted ?? this.picked);
         this.position = position ?? firstPosition(answer);
         this.picked = position === undefined ? null : this.here(answer);
-        this.why = position === undefined ? '' : (this.wanted ? this.wanted.why : this.why);
+        const why = this.wanted ? this.wanted.why : sameText(answer, this.answer) ? this.why : '';
+        this.why = position === undefined ? '' : why;
         this.wanted = null;
       }
       [this.key, this.answer] = [key, answer];
@@ -200,9 +201,14 @@ function methodOf(asked) {
 
 /** Why an answer opened at a word, which nobody has clicked in it; '' if that needs no word. */
 function whyShown(why, word, before) {
-  if (why === 'answer') return `Opened at “${word}”, the answer to the question in the text: the last word with a gold label.`;
+  if (why === 'answer') return `Opened at “${word}”, the answer to the question in the text, by its gold label.`;
   if (why === 'shown') return `Opened at “${word}”, the word shown in Prediction.`;
   return why === 'selected' ? `Opened at “${word}”, which the model predicts after the selected word, “${before}”.` : '';
+}
+
+/** Whether two answers, of which the second may be missing, are about the same text. */
+function sameText(answer, other) {
+  return JSON.stringify(answer.tokens) === JSON.stringify(other?.tokens);
 }
 
 /** The place of a word {position, piece} in an answer: of the same next tokens, the nearest; undefined if there is none. */

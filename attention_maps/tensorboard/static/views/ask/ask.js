@@ -33,7 +33,8 @@ class Ask {
     const {state} = context;
     this.typed = false; // the text was changed by hand: other recordings no longer replace it
     this.asking = false;
-    this.own = ''; // the recording of the text in the form, which may hold a continuation as well
+    this.own = ''; // "run|recording" of the text in the form, which may hold a continuation as well
+    this.done = ''; // what is said of that recording, as long as it is shown
     const area = (label, rows, oninput) => element('textarea', {rows, maxlength: 2000, 'aria-label': label, placeholder: label, oninput});
     const typing = () => (this.typed = true);
     this.text = area(TEXT, 3, typing);
@@ -74,8 +75,9 @@ class Ask {
       return undefined;
     }
     const {toAsk} = this.context;
-    if (toAsk && state.now.recording !== this.own) this.typed = this.filled = null; // ask about the example shown
-    if (toAsk && (toAsk.exact || state.now.recording !== this.own)) this.answer.picked = null;
+    if (toAsk && !this.isOwn()) this.typed = this.filled = null; // ask about the example shown
+    if (toAsk && (toAsk.exact || !this.isOwn())) this.answer.picked = null;
+    if (this.status.textContent === this.done && !this.isOwn()) this.status.textContent = '';
     this.fill();
     this.showHeads();
     this.how.show(state.now.how);
@@ -102,8 +104,9 @@ class Ask {
       this.other.value = '';
     }
     this.run = run;
-    if (this.typed || key === this.filled || this.context.state.now.recording === this.own) return;
+    if (this.typed || key === this.filled || this.isOwn()) return;
     this.filled = key;
+    this.own = '';
     const {text, target} = textsOf(sample);
     this.text.value = text;
     this.target.value = target;
@@ -223,11 +226,14 @@ class Ask {
       typed.reverse &&= weights?.bothDirections;
       const {recording} = await source.ask(questionOf(now, weights?.name ?? '', sample, typed));
       await recordings.refresh();
-      this.status.textContent = `${recordingTitle(recording)} is answered: all views show its maps.`;
+      if (state.now.run !== now.run) {
+        this.status.textContent = '';
+        return;
+      }
+      this.status.textContent = this.done = `${recordingTitle(recording)} is answered: all views show its maps.`;
       this.answer.wanted = wanted;
       this.typed = false;
-      this.own = recording;
-      if (state.now.run !== now.run) return;
+      this.own = `${now.run}|${recording}`;
       this.answer.toReveal = true;
       state.set({recording, sample: 0, token, against: '', follow: false});
     } catch (error) {
@@ -247,13 +253,19 @@ class Ask {
   opening({position: shown, exact = false}) {
     if (this.typed) return null;
     const {frame} = this;
-    const row = this.selectedRow();
+    const row = frame.kind === 'encoder' ? null : this.selectedRow(); // a word of the source is predicted nowhere
     const answer = answerOf(frame.sample);
     if (answer && !exact && (!row || hasAntecedent(frame, row.index))) return {...answer, why: 'answer'};
     if (shown === undefined && !row) return null;
     const position = shown ?? positionOf(frame, row.index);
     const why = position === answer?.position ? 'answer' : shown === undefined ? 'selected' : 'shown';
     return {position, piece: frame.sample.predicts.pieces[position], why};
+  }
+
+  /** Whether the recording shown is that of the text in the form. */
+  isOwn() {
+    const {run, recording} = this.context.state.now;
+    return this.own === `${run}|${recording}`;
   }
 
   /** The row selected in the other views, {index}; null if there is none, or the text is another one. */

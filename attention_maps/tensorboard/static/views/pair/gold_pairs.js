@@ -25,11 +25,15 @@ export function mainPair(pairs, kind) {
   return kind === 'cross' ? pairs[0] : (pairs.findLast(({repeats}) => !repeats) ?? pairs.at(-1));
 }
 
-/** The answer to the last question of a text, {position, piece}: where its first token is predicted; null without a gold label. */
+/**
+ * The answer to a question in a text, {position, piece}: where its first token is predicted; null unless gold labels say that a word after a
+ * question mark repeats a noun before it.
+ */
 export function answerOf({antecedents, reads, predicts}) {
   if (antecedents?.side !== 'reads') return null;
   const last = (stop) => readable(reads.pieces[stop - 1] ?? '').toLowerCase();
-  const [start] = antecedents.pairs.findLast(([from, stop, , to]) => from > 0 && last(stop) === last(to)) ?? [];
+  const asks = (from, to) => reads.pieces.slice(from, to).some((piece) => /[?？]/.test(piece));
+  const [start] = antecedents.pairs.findLast(([from, stop, , to]) => asks(to, from) && last(stop) === last(to)) ?? [];
   return start === undefined ? null : {position: start - 1, piece: predicts.pieces[start - 1]};
 }
 
