@@ -60,11 +60,13 @@ def is_chosen(number: int, first: int | None) -> bool:
 def without_cycles() -> Iterator[None]:
     """Free the reference cycles made inside the context, as those of a figure: several MB. Older objects are not
     looked at: a full collection takes 0.1 s."""
+    collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
         gc.collect(0)
 
 

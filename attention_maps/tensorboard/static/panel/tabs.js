@@ -122,7 +122,7 @@ export function createTabs(context) {
 
   /** Nothing can be drawn: show why. */
   function fail(message) {
-    frame = null;
+    frame = context.toAsk = null;
     hideTooltip();
     show();
     name.textContent = '';

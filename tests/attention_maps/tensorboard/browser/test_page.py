@@ -150,7 +150,7 @@ def test_a_comparison_is_seen_and_ends(page: Page) -> None:
     assert "against" not in page.hash
     assert not page.find(".minus").is_displayed()
     assert "A minus B" not in page.text(".legend-line")
-    for view in ("story", "pair", "curves", "circuits"):
+    for view in ("story", "pair", "prediction", "curves", "circuits"):
         page.show(**CROSS, against="step:step_00000100")
         page.click(f"#tab-{view}")
         assert "against" not in page.hash, view

@@ -15,6 +15,7 @@ export const view = {
   title: 'Prediction',
   hint: 'Which heads and MLPs make the model predict a token, and what each layer would predict.',
   term: 'contribution',
+  compares: false, // its bars are of one recording
   shows: () => 'next token · all parts of the model',
   create: (context) => new Prediction(context),
 };
@@ -184,7 +185,7 @@ class Prediction {
     const gap = Math.abs(found.sum.toFixed(2) - found.logit.toFixed(2)); // of the numbers as shown
     const size = gap < 0.005 ? 'The difference, less than 0.01,' : `The difference of ${gap.toFixed(2)}`;
     this.exact.textContent = exact ? EXACT : Number.isFinite(gap) ? `${size} is rounding: ${ROUNDED}` : '';
-    this.note.textContent = `${MEANING}${this.frame.difference ? ' Of this recording alone, without subtraction.' : ''}`;
+    this.note.textContent = MEANING;
   }
 
   title() {

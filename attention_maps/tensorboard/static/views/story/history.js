@@ -62,9 +62,9 @@ export function besideRules(measure, {kind, layer, head}, {steps, measures, base
     const rule = bestRule(baselines, name);
     const own = valueUntil(steps.length - 1, measures[name]?.[kind], layer, head);
     if (!rule || !Number.isFinite(own)) return '';
-    const ahead = measureOf(name).first === 'low' ? own - rule[1] : rule[1] - own;
-    const verdict = ahead > 0 ? 'better than' : ahead < 0 ? 'worse than' : 'the same as';
-    const rest = `${measureText(name, rule[1])}, ${verdict} this head’s ${measureText(name, own)}.`;
+    const [theirs, ours] = [rule[1], own].map((value) => measureText(name, value));
+    const better = measureOf(name).first === 'low' ? rule[1] < own : rule[1] > own;
+    const rest = `${theirs}, ${theirs === ours ? 'the same as' : better ? 'better than' : 'worse than'} this head’s ${ours}.`;
     return what ? `${what}“${rule[0]}” ${rest}` : `The rule “${rule[0]}”, without a model: ${rest}`;
   });
   return parts.filter(Boolean).join(' ');
