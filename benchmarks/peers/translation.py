@@ -98,8 +98,10 @@ class Task(Shape):
 def marian_model(
     vocab_size: int, layers: int, heads: int, width: int, context: int, dropout: float, use_cache: bool = False
 ) -> Any:
-    """Create a MarianMTModel with one embedding for source, target and output, scaled as in the published models: without
-    that, the sinusoidal positions drown the embeddings, whose standard deviation is 0.02 at the start."""
+    """Create a MarianMTModel with one embedding for source, target and output, scaled as in the published models.
+
+    Without that, the sinusoidal positions drown the embeddings, whose standard deviation is 0.02 at the start.
+    """
     from transformers import MarianConfig, MarianMTModel
 
     sides = {"layers": layers, "attention_heads": heads, "ffn_dim": 4 * width}
