@@ -13,21 +13,22 @@ from attention_maps.files.errors import NotThere, Refusal
 from attention_maps.files.header import Header, Tensor, opened, read_header
 from attention_maps.files.json_checks import need
 
-LONGEST = 64
-"""Maximum number of tokens on either side: a word."""
-POSITIONS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+LONGEST = 512
+"""Maximum number of tokens on either side: a word, or all mentions of a noun."""
+POSITIONS = re.compile(r"\d{1,5}(?:,\d{1,5})*")
 
 REMEMBERED = 2_000
 _TOKENS: dict[tuple[str, int, int, int], tuple[int, ...]] = {}
 """Hashes of the tokens of each sample by version of the file: parsing them takes longer than reading the weights."""
 
 
-def parse_positions(name: str, text: str) -> range:
-    """Parse `3` or `3-5` (both ends included). Raises Refusal."""
-    match = POSITIONS.fullmatch(text)
-    found = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
+def parse_positions(name: str, text: str) -> list[int]:
+    """Parse `3` or `3,4,9`. Raises Refusal."""
+    found = sorted({int(one) for one in text.split(",")}) if POSITIONS.fullmatch(text) else []
     if not 0 < len(found) <= LONGEST:
-        raise Refusal(f"'{name}' must be a position such as 3, or at most {LONGEST} of them such as 3-5, not '{text}'")
+        raise Refusal(
+            f"'{name}' must be a position such as 3, or at most {LONGEST} of them such as 3,4,9, not '{text}'"
+        )
     return found
 
 
@@ -36,8 +37,8 @@ class Pair(NamedTuple):
 
     sample: int
     kind: str
-    query: range
-    key: range
+    query: list[int]
+    key: list[int]
     values: bool
     """Whether weights are multiplied by value norms."""
 
@@ -96,17 +97,16 @@ def _heads(file: BinaryIO, header: Header, layer: int, pair: Pair) -> list[float
     if pair.query[-1] >= queries or pair.key[-1] >= keys:
         raise NotThere(f"{name} has {queries} rows and {keys} columns: no position {pair.query[-1]}, {pair.key[-1]}")
     norms = _value_norms(file, header, layer, pair) if pair.values else None
-    read = range(keys) if norms else pair.key  # a row is rescaled as a whole
     found = []
     for head in range(heads):
         total = 0.0
         for row in pair.query:
-            weights = _numbers(file, tensor, (head * queries + row) * keys + read[0], len(read))
-            if norms:
+            weights = _numbers(file, tensor, (head * queries + row) * keys, keys)
+            whole = 1.0
+            if norms:  # a row is rescaled to sum to 1
                 weights = [weight * norm for weight, norm in zip(weights, norms[head * keys :], strict=False)]
-                total += sum(weights[column] for column in pair.key) / (sum(weights) or 1.0)
-            else:
-                total += sum(weights)
+                whole = sum(weights) or 1.0
+            total += sum(weights[column] for column in pair.key) / whole
         found.append(round(total / len(pair.query), 5))
     return found
 

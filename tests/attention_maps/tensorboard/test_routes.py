@@ -153,8 +153,8 @@ def test_the_weights_between_two_words_come_from_every_step(tab: type[Tab], logd
     store.path(run, 4000).write_bytes(b"half a file")
     shown = tab(logdir)
     where = {"run": "translator", "recording": "step_00001000", "sample": 0, "kind": "cross"}
-    for query, key in ((range(1, 2), range(0, 1)), (range(0, 2), range(1, 3))):
-        places = {"query": f"{query[0]}-{query[-1]}", "key": f"{key[0]}-{key[-1]}"}
+    for query, key in (([1], [0]), ([0, 1], [0, 2])):  # two mentions of a noun, not the word between them
+        places = {"query": ",".join(map(str, query)), "key": ",".join(map(str, key))}
         for _ in range(2):  # the second time, the tokens are known
             found = shown.json("pair", **where, **places)
             assert found["steps"] == [0, 1000, 2000]
@@ -164,13 +164,13 @@ def test_the_weights_between_two_words_come_from_every_step(tab: type[Tab], logd
     values = sample.values["cross", 1].astype(float)
     weighted = sample.weights["cross", 1].astype(float) * values[:, None]
     weighted /= weighted.sum(axis=2, keepdims=True)
-    found = shown.json("pair", **where, query="0-1", key="1-2", values="true")
+    found = shown.json("pair", **where, query="0,1", key="1,2", values="true")
     expected = weighted[:, 0:2][:, :, 1:3].sum(axis=2).mean(axis=1)
     assert found["chosen"][1] == pytest.approx(expected, abs=1e-4)
     assert "no position 99, 0" in shown.refused(404, "pair", **where, query="99", key="0")
     assert "'values' must be" in shown.refused(400, "pair", **where, query="0", key="0", values="1")
-    assert "such as 3-5" in shown.refused(400, "pair", **where, query="2-1", key="0")
-    assert "at most 64" in shown.refused(400, "pair", **where, query="0-99", key="0")
+    assert "such as 3,4,9" in shown.refused(400, "pair", **where, query="2-1", key="0")
+    assert "at most 512" in shown.refused(400, "pair", **where, query=",".join(map(str, range(513))), key="0")
     assert "no sample 7" in shown.refused(404, "pair", **where | {"sample": 7}, query="0", key="0")
 
 

@@ -6,10 +6,10 @@ import {stepName} from './recordings.js';
 
 /**
  * {chosen: [[per head] per layer], steps, weights: [the same per step]}; `chosen` is of the recording itself, `query` and `key` are lists
- * of consecutive token positions; `values`: whether weights are multiplied by value norms.
+ * of token positions; `values`: whether weights are multiplied by value norms.
  */
 export async function loadPair(source, {run, recording, sample, kind, values}, query, key) {
-  if (!source.archive) return source.pair({run, recording, sample, kind, values, query: span(query), key: span(key)});
+  if (!source.archive) return source.pair({run, recording, sample, kind, values, query: query.join(), key: key.join()});
   const read = async (name) => {
     const {layers} = shapesOf(await source.meta(run, name), sample)[kind];
     const place = {run, recording: name, sample, kind, values};
@@ -34,8 +34,4 @@ function weightsOf({numbers, shape: [heads, queries, keys]}, query, key) {
     for (const row of query) for (const column of key) total += numbers[(head * queries + row) * keys + column];
     return total / query.length;
   });
-}
-
-function span(positions) {
-  return `${positions[0]}-${positions.at(-1)}`;
 }

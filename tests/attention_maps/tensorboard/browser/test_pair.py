@@ -36,17 +36,19 @@ def test_a_gold_pair_is_shown_first_beside_its_rivals(views: Page) -> None:
         "layer 1 · head 0 predicts it 14.3 % likes 14.3 % 0.0 100",
         "layer 1 · head 1 predicts it 14.3 % likes 14.3 % 0.0 100",
     ]
-    assert views.text(".pair-choice").startswith("No word is selected: this is the first pair with a gold label.")
+    assert views.text(".pair-choice").startswith("This is the first pair with a gold label.")
     assert " ".join(views.text(".pair-axis").split()) == "0 to 100.0 %, steps 100 200"
     hovered = views.hover(f"{HEADS}:nth-child(2) canvas", 4, 10)
     assert hovered[:2] == ["step 100: 12.5 %", "layer 0 · head 0"]
     views.show(**TEXT, view="pair")
     wait_for(views, ".pair-view h3", "Kate")
-    heading = "From “She” to “Kate” at step 100: most by layer 0 · head 0, 25.0 %; strongest other "
-    assert views.text(".pair-view h3") == heading + "noun “pen”, 12.5 %"
+    heading = "From “She” to “Kate”{} at step 100: most by layer 0 · head 0, {} %; strongest other {}"
+    # In the row that predicts “She”, each of six tokens gets the same weight; “her” stands for Kate.
+    mentioned = heading.format(" (all mentions)", 33.3, "noun “pen”, 16.7 %")
+    assert views.text(".pair-view h3") == mentioned
     views.show(**TEXT, view="pair", sample=2)  # whose mentions are not known
     wait_for(views, ".pair-view h3", "other word")
-    assert views.text(".pair-view h3") == heading + "word “pen”, 12.5 %"
+    assert views.text(".pair-view h3") == heading.format("", "25.0", "word “pen”, 12.5 %")
 
 
 def test_without_gold_labels_the_largest_weight_is_shown(views: Page) -> None:
@@ -55,7 +57,7 @@ def test_without_gold_labels_the_largest_weight_is_shown(views: Page) -> None:
         views.show(**TRANSLATION | {"kind": kind}, view="pair")
         wait_for(views, ".pair-view h3", f"From “{first}” to")
         where = f"the pair with the largest weight in layer 0 · head 0{after}"
-        sentence = f"No word is selected: this is {where}. Click other words."
+        sentence = f"This is {where}. Click other words."
         assert views.text(".pair-choice") == sentence
 
 
@@ -84,7 +86,7 @@ def test_a_repeated_noun_is_not_called_a_pronoun(open_folder: Open, tmp_path: Pa
     page = open_folder(tmp_path)
     page.load(**TEXT, view="pair")
     wait_for(page, ".pair-view h3", "From “Kate” to “Kate”")
-    assert page.text(".pair-choice").startswith("No word is selected: this is the last word with a gold label.")
+    assert page.text(".pair-choice").startswith("This is the last word with a gold label.")
 
 
 def test_the_title_names_all_heads_and_the_selected_one(views: Page) -> None:
@@ -114,14 +116,16 @@ def test_both_rows_of_a_word_count(views: Page) -> None:
     """Guards against an answer that depends on how rows are labelled: a head that attends to the noun in the row that
     predicts the pronoun would be overlooked."""
     views.show(**TEXT, view="pair", token="r3", partner="c1")
-    wait_for(views, ".pair-view h3", "From “her” to “Kate” at step 100: most by layer 0 · head 0, ")
+    wait_for(views, ".pair-view h3", "From “her” to “Kate” (all mentions) at step 100: most by layer 0 · head 0, ")
     assert not views.find(".controls button[value=predicts]").is_displayed()
     found = lines(views)
     assert found[0] == "layer 0 · head 0 predicts it 33.3 % 100"
-    assert not views.text(".pair-choice").startswith("No word is selected")
+    assert views.text(".pair-choice") == ""
     views.show(**TEXT, view="pair", rows="predicts", token="r2", partner="c1")
     views.wait(LOADED)
-    assert views.text(".pair-view h3").startswith("From “her” to “Kate” at step 100: most by layer 0 · head 0, ")
+    assert views.text(".pair-view h3").startswith(
+        "From “her” to “Kate” (all mentions) at step 100: most by layer 0 · head 0, "
+    )
     assert lines(views) == found
     views.show(**TEXT, view="pair", rows="reads", token="r3", partner="c1")
     views.wait(LOADED)

@@ -39,9 +39,9 @@ def test_the_tab_opens_with_the_story_of_the_run(views: Page) -> None:
         "In 9 steps the loss of the recorded examples fell from 4.00 to 1.00 nats.",
         "Step 2: layer 0 · head 0 becomes “induction” (half or more of its attention in repeated random words).",
         "Step 9: layer 0 · head 0 becomes “previous token” (half or more of its attention), at the last step only.",
-        "Step 9: layer 0 · head 1 becomes “coreference” (it finds the antecedent of half or more of 288 validation"
-        " pronouns), at the last step only.",
-        "Most important at the end: layer 0 · head 0. Without it the loss rises by 4.50 nats.",
+        "Step 9, the first with scores: layer 0 · head 1 is “coreference” (it finds the antecedent of half or more of"
+        " 288 validation pronouns), at the last step only.",
+        "Most important at the end: layer 0 · head 0. Without it the loss rises by 4.50 nats per token.",
     ]
     assert views.texts(".story-scores") == [
         "induction: 0.0 % at step 1 → 75.0 % at step 2 → 75.0 % at step 9.",
@@ -55,12 +55,12 @@ def test_the_tab_opens_with_the_story_of_the_run(views: Page) -> None:
     assert views.texts(".story-legend li") == ["coreference", "induction", "previous token", "diagonal"]
     wait_for(views, ".story-example", "Example shown")
     assert views.text(".story-example") == (
-        "Example shown, valid 1: from “She” to “Kate” most by layer 0 · head 0, 25.0 % against 12.5 % to “pen” at the"
-        " end; layer 0 · head 1, “coreference”: 0.0 %."
+        "Example shown, valid 1: from “She” to “Kate” (all mentions) most by layer 0 · head 0, 33.3 % against 16.7 % to"
+        " “pen” at the end; layer 0 · head 1, “coreference”: 0.0 %."
     )
     assert views.texts(".scores caption") == ["pronouns resolved, higher is better, 288 pronouns"]
     views.click(".story-example button")
-    wait_for(views, ".pair-view h3", "From “She” to “Kate” at step 9")
+    wait_for(views, ".pair-view h3", "From “She” to “Kate” (all mentions) at step 9")
 
 
 def test_a_sentence_opens_the_map_of_the_step(views: Page) -> None:
@@ -82,7 +82,7 @@ def test_what_is_said_can_be_checked_beside_a_rule_without_a_model(views: Page) 
     scores, and a praised head that a simple rule beats."""
     views.show(run="evaluated", recording="step_00000050", view="story")
     wait_for(views, ".story-events", "Step 20: layer 0 · head 1 becomes “coreference”")
-    assert views.text(".story-events .link").endswith("at the end the strongest of 2.")
+    assert views.text(".story-events .link").endswith("at the end the strongest of 2 heads with this label.")
     assert views.text(".story-scores") == (
         "pronouns resolved: not scored before → 70.0 % at step 30 → 80.0 % at step 40. The rule “last subject”,"
         " without a model: 75.0 %, worse than this head’s 80.0 %. Among nouns that agree with the pronoun: “last"

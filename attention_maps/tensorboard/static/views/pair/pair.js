@@ -64,6 +64,7 @@ class Pair {
     const fitted = this.context.fitted();
     this.gold = goldPairs(frame);
     Object.assign(this, this.chosen());
+    this.rivals = rivalsOf(frame, this.row, this.column, this.gold);
     this.buildTexts();
     this.buildChips();
     const [query, key] = [frame.rows[this.row].positions, frame.columns[this.column].positions];
@@ -73,7 +74,7 @@ class Pair {
     if (asked === this.asked) return this.show();
     const turn = (this.turn = {});
     this.element.setAttribute('aria-busy', 'true');
-    const pair = loadWordPair(this.context, frame, this.row, this.column);
+    const pair = loadWordPair(this.context, frame, this.row, this.rivals.own);
     return Promise.all([pair, loadLayers(this.context, frame.kind), loadReplaced(this.context, frame.kind)]).then(
       ([answers, tensors, replaced]) => {
         if (turn !== this.turn) return;
@@ -95,9 +96,8 @@ class Pair {
 
   /** The ranked heads, each with its strongest `rival`, in the row in which its weight was found. */
   compared(heads, tensors) {
-    const {frame, row, column, gold} = this;
-    this.rivals = rivalsOf(frame, row, column, gold);
-    return heads.map((one) => ({...one, rival: rivalOf(one, frame, row, this.rivals.columns, tensors)}));
+    const {frame, row, rivals} = this;
+    return heads.map((one) => ({...one, rival: rivalOf(one, frame, row, rivals.rivals, tensors)}));
   }
 
   /** The selected row and column; by default those of the main pair with a gold label, those before a question, or of the largest weight. */
@@ -177,8 +177,8 @@ class Pair {
     const [best] = heads;
     const what = this.rivals.nouns ? 'strongest other noun' : 'strongest other word';
     const rival = isSeen(best.rival) ? `; ${what} “${frame.columns[best.rival.column].text}”, ${percent(best.rival.weight)}` : '';
-    this.choice.textContent = unchosen ? `No word is selected: this is ${unchosen}. Click other words.` : '';
-    const title = `From “${from}” to “${to}” at ${recordingTitle(this.context.fitted().recording)}`;
+    this.choice.textContent = unchosen ? `This is ${unchosen}. Click other words.` : '';
+    const title = `From “${from}” to “${to}”${this.rivals.nouns ? ' (all mentions)' : ''} at ${recordingTitle(this.context.fitted().recording)}`;
     this.heading.textContent = `${title}${this.without}: most by ${this.nameOf(best)}, ${percent(best.weight)}${rival}`;
     this.heading.lang = languageOf(readable(from)) === 'ja' || languageOf(readable(to)) === 'ja' ? 'ja' : 'en';
     const listed = [...left.slice(0, MOST), ...gone];
@@ -198,7 +198,9 @@ class Pair {
     const since = '“Since”: from this step to the last one, single dips aside, the weight is at least half of the last one.';
     const both = ' Both rows of the first word count: the one that predicts it and the one that reads it.';
     const rows = this.answers.predicts && this.answers.reads ? both : '';
-    const words = 'Others are words that stand for something else than the second word.';
+    const words = this.rivals.nouns
+      ? 'A noun counts with all its mentions before, pronouns included, as in the score “pronouns resolved”.'
+      : 'Others are words that stand for something else than the second word.';
     this.note.textContent = `${words} “More”: percentage points between the two. ${since}${rows}${more}${weighted}${last}`;
   }
 

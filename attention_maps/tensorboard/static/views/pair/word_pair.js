@@ -5,10 +5,13 @@ import {loadLayer} from '../../core/load_frame.js';
 import {loadPair} from '../../core/pairs.js';
 import {strongestRival} from './rivals.js';
 
-/** {predicts, reads}: answers of pairs.js for the row that predicts the word in `row` and for the one that reads it, null without it. */
-export async function loadWordPair({source, fitted}, frame, row, column) {
+/**
+ * {predicts, reads}: answers of pairs.js for the row that predicts the word in `row` and for the one that reads it, null without it; weights
+ * are summed over `columns`.
+ */
+export async function loadWordPair({source, fitted}, frame, row, columns) {
   const place = {...fitted(), kind: frame.kind};
-  const key = frame.columns[column].positions;
+  const key = columns.flatMap((column) => frame.columns[column].positions);
   const rows = rowsOf(frame, row);
   const load = (query) => (query ? loadPair(source, place, query, key) : null);
   const [predicts, reads] = await Promise.all([load(rows.predicts), load(rows.reads)]);
@@ -22,7 +25,7 @@ export async function loadLayers({source, fitted}, kind, recording = fitted().re
   return Promise.all(Array.from({length: layers}, (_, layer) => loadLayer(source, {...place, layer})));
 }
 
-/** The strongest of `rivals` (columns) of a ranked head, in the row in which its weight was found; see rivals.js. */
+/** The strongest of `rivals` of a ranked head, in the row in which its weight was found; see rivals.js. */
 export function rivalOf({layer, head, rows}, frame, row, rivals, tensors) {
   return strongestRival(tensors[layer], head, rowsOf(frame, row)[rows], rivals, frame.columns);
 }

@@ -68,8 +68,8 @@ function comparedWith(frame, row) {
   return {nouns: false, rivals: byShare(words.map((column) => ({named: [column], all: [column]})))};
 }
 
-/** Columns of the referents that a noun mentions before a position: {named: of the last noun, all: of all mentions}. */
-function referents(frame, mentions, position) {
+/** Columns of the referents that a noun mentions before a position: {named: of the last noun, nouns: of all nouns, all: of all mentions}. */
+export function referents(frame, mentions, position) {
   const columns = places(frame.columns);
   const columnsOf = (start, stop) => {
     const positions = Array.from({length: stop - start}, (_, i) => start + i);
@@ -78,9 +78,13 @@ function referents(frame, mentions, position) {
   const found = new Map();
   for (const [start, stop, referent, pronoun] of mentions) {
     if (stop > position) continue;
-    const {named = [], all = []} = found.get(referent) ?? {};
-    const here = columnsOf(start, stop);
-    found.set(referent, {named: pronoun ? named : [...new Set(here)], all: [...new Set([...all, ...here])]});
+    const {named = [], nouns = [], all = []} = found.get(referent) ?? {};
+    const here = [...new Set(columnsOf(start, stop))];
+    found.set(referent, {
+      named: pronoun ? named : here,
+      nouns: pronoun ? nouns : [...nouns, ...here],
+      all: [...new Set([...all, ...here])],
+    });
   }
   return [...found.values()].filter(({named}) => named.length);
 }

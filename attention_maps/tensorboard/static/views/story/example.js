@@ -60,14 +60,14 @@ export function createExample(context) {
   async function rank(frame, pair) {
     const fitted = context.fitted();
     const place = {source: context.source, fitted: () => fitted}; // the state may change meanwhile
-    const answers = await loadWordPair(place, frame, pair.row, pair.column);
+    const {nouns, own, rivals} = rivalsOf(frame, pair.row, pair.column, goldPairs(frame));
+    const answers = await loadWordPair(place, frame, pair.row, own);
     const last = Object.entries(answers).map(([rows, one]) => [rows, one && {...one, chosen: one.weights.at(-1) ?? []}]);
     const ranking = rankedByWord(Object.fromEntries(last));
     const {steps} = answers[frame.rowsNamed];
     if (!ranking.length) return {heads: [], steps};
-    const rivals = rivalsOf(frame, pair.row, pair.column, goldPairs(frame)).columns;
     const tensors = await loadLayers(place, frame.kind, stepName(steps.at(-1)));
-    return {heads: ranking, steps, rival: rivalOf(ranking[0], frame, pair.row, rivals, tensors)};
+    return {heads: ranking, steps, nouns, rival: rivalOf(ranking[0], frame, pair.row, rivals, tensors)};
   }
 
   function show(found) {
@@ -86,14 +86,15 @@ export function createExample(context) {
     const other = labelled && ranked.heads.find((one) => one.layer === labelled.layer && one.head === labelled.head);
     const {name} = frame.sample;
     const {rival} = ranked;
-    const close = isSeen(rival) && rival.weight > CLOSE * best.weight ? ', nearly a tie,' : '';
-    const against = isSeen(rival) ? ` against ${percent(rival.weight)} to “${frame.columns[rival.column].text}”${close}` : '';
-    const words = `from “${frame.rows[pair.row].text}” to “${frame.columns[pair.column].text}”`;
+    const close = isSeen(rival) && rival.weight > CLOSE * best.weight && rival.weight < best.weight / CLOSE ? ', nearly a tie,' : '';
+    const beside = rival?.weight > best.weight ? ' but' : ' against';
+    const against = isSeen(rival) ? `${beside} ${percent(rival.weight)} to “${frame.columns[rival.column].text}”${close}` : '';
+    const words = `from “${frame.rows[pair.row].text}” to “${frame.columns[pair.column].text}”${ranked.nouns ? ' (all mentions)' : ''}`;
     const toPair = {kind: frame.kind, view: 'pair', ...wordsOf(pair)};
     const toMap = (one, step) => ({...mapOf(one, frame, pair.row, pair.column), recording: stepName(step), follow: false});
     const [born, last] = [ranked.steps[best.since], ranked.steps.at(-1)];
-    const since = [', at least half of it since ', link(`step ${born?.toLocaleString('en')}`, 'open this map', toMap(best, born))];
-    const beside = () => ['; ', link(titleOf(other), 'open this map', toMap(other, last)), `, “coreference”: ${percent(other.weight)}`];
+    const since = [', at least half as much since ', link(`step ${born?.toLocaleString('en')}`, 'open this map', toMap(best, born))];
+    const labelledOne = () => ['; ', link(titleOf(other), 'open this map', toMap(other, last)), `, “coreference”: ${percent(other.weight)}`];
     line.replaceChildren(
       `Example shown${name && `, ${name}`}: `,
       link(words, 'all heads for these two words', toPair),
@@ -101,7 +102,7 @@ export function createExample(context) {
       link(titleOf(best), 'open this map', toMap(best, last)),
       `, ${percent(best.weight)}${against} at the end`,
       ...(best.since > 0 ? since : []),
-      ...(other && other !== best ? beside() : []),
+      ...(other && other !== best ? labelledOne() : []),
       '.',
     );
   }

@@ -108,17 +108,19 @@ class Story {
     for (const event of births(heads).slice(0, EVENTS)) {
       const {head, name, birth, others} = event;
       const why = evidence(event, curves);
-      const more = others ? `, at the end the strongest of ${others + 1}` : '';
+      const more = others ? `, at the end the strongest of ${others + 1} heads with this label` : '';
       const only = birth === curves.steps.length - 1 ? ', at the last step only' : '';
-      const becomes = `${nameOf(head, this.several)} becomes “${name}”${why && ` (${why})`}`;
-      const text = `Step ${this.stepText(birth)}: ${becomes}${more}${only}.`;
+      const [first] = scoresAround(measureBehind(name), birth, head, curves);
+      const [when, does] = first?.index === birth ? [', the first with scores', 'is'] : ['', 'becomes']; // it may be older
+      const label = `${nameOf(head, this.several)} ${does} “${name}”${why && ` (${why})`}`;
+      const text = `Step ${this.stepText(birth)}${when}: ${label}${more}${only}.`;
       told.push([this.link(head, this.scoredStep(head, {name, birth}), text, name), ...this.scores(head, {name, birth})]);
     }
     this.example.show(heads);
     const needed = mostImportant(heads);
     if (needed) {
       const rise = measureText('importance', needed.importance);
-      const text = `Most important at the end: ${nameOf(needed, this.several)}. Without it the loss rises by ${rise}.`;
+      const text = `Most important at the end: ${nameOf(needed, this.several)}. Without it the loss rises by ${rise} per token.`;
       const {index} = scoresAround('importance', 0, needed, curves).at(-1);
       told.push([this.link(needed, curves.steps[index], text, '', 'importance')]);
     }
