@@ -8,7 +8,7 @@ import {explain} from '../dom/explain.js';
 import {hideTooltip} from '../dom/tooltip.js';
 import {view as alignment} from '../views/alignment/alignment.js';
 import {view as ask} from '../views/ask/ask.js';
-import {withoutButton} from '../views/ask/without.js';
+import {askWithout, withoutButton} from '../views/ask/without.js';
 import {view as circuits} from '../views/circuits/circuits.js';
 import {view as curves} from '../views/curves/curves.js';
 import {view as lines} from '../views/lines/lines.js';
@@ -43,7 +43,7 @@ export function createTabs(context) {
   const name = element('h2', {class: 'frame-name'});
   const term = element('span');
   const detail = element('span', {class: 'frame-detail'});
-  const without = withoutButton('head', () => askWithout());
+  const without = withoutButton('head', () => askWithout(context, context.fitted()));
   const minus = element('button', {type: 'button', class: 'minus', title: 'stop comparing', onclick: () => state.set({against: ''})});
   const controls = element('div', {class: 'controls-of-view'});
   const panel = element('div', {class: 'view', id: 'view', role: 'tabpanel'});
@@ -93,13 +93,6 @@ export function createTabs(context) {
       panel.scrollTop = 0;
     }
     return instance;
-  }
-
-  function askWithout() {
-    const {kind, layer, head} = context.fitted();
-    context.toAsk = {};
-    const how = state.now.how === 'mean' ? 'mean' : 'zero'; // another text belongs to the heads that were chosen before
-    state.set({view: ask.name, removed: `${kind}.${layer}.${head}`, how});
   }
 
   function draw(shown) {

@@ -404,6 +404,17 @@ def test_a_head_of_another_view_is_removed_at_once(runs: Page) -> None:
     assert runs.texts(".ask-head") == []
 
 
+def test_the_story_leads_to_the_answer_without_the_head_that_it_names(runs: Page) -> None:
+    """Guards against a link that asks about another head, or opens the answer at another word."""
+    runs.show(run="gpt", view="story", recording=f"step_{MARKED:08d}", kind="decoder", layer=0, head="mean")
+    wait_for(runs, ".story-example", "without it?")
+    named = runs.text(".story-example").partition(" most by ")[2][: len("layer 0 · head 0")]
+    runs.click(".story-example .link:last-child")
+    wait_for(runs, f"{ANSWER} h3", f"without {named} (zero ablation)")
+    assert runs.texts(".ask-head") == [f"{named} ×"]
+    wait_for(runs, ".ask-opened", "Opened at “Emi”, the answer")
+
+
 def test_an_answer_opens_at_what_the_gold_labels_call_the_answer(runs: Page) -> None:
     """Guards against an answer about the word after a pronoun, for people who ask whom it stands for; and against that
     answer where they have chosen another word."""

@@ -56,7 +56,7 @@ def test_the_tab_opens_with_the_story_of_the_run(views: Page) -> None:
     wait_for(views, ".story-example", "Example shown")
     assert views.text(".story-example") == (
         "Example shown, valid 1: from “She” to “Kate” (all mentions) most by layer 0 · head 0, 33.3 % against 16.7 % to"
-        " “pen” at the end; layer 0 · head 1, “coreference”: 0.0 %."
+        " “pen” at the end; layer 0 · head 1, “coreference”: 0.0 %. What does the model predict without it?"
     )
     assert views.texts(".scores caption") == ["pronouns resolved, higher is better, 288 pronouns"]
     views.click(".story-example button")

@@ -1,4 +1,4 @@
-/** The button “without this head”, which is the same in all views: the model answers the same text again, at once, without the selected head. */
+/** “Without this head”, which is the same in all views: the model answers the same text again, at once, without a head. */
 
 import {element} from '../../dom/elements.js';
 
@@ -11,4 +11,12 @@ const WORDING = {
 export function withoutButton(what, onclick) {
   const [text, title] = WORDING[what];
   return element('button', {type: 'button', class: 'without', title, onclick}, text);
+}
+
+/** Open the view Ask, which asks about the example shown without a head of layer index `layer`. */
+export function askWithout(context, {kind, layer, head}) {
+  const {state} = context;
+  context.toAsk = {};
+  const how = state.now.how === 'mean' ? 'mean' : 'zero'; // another text belongs to the heads that were chosen before
+  state.set({view: 'ask', kind, layer, head, removed: `${kind}.${layer}.${head}`, how});
 }

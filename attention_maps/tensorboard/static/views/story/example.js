@@ -5,6 +5,7 @@ import {kindsOf, layerNumber} from '../../core/frame.js';
 import {stepName} from '../../core/recordings.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
+import {askWithout} from '../ask/without.js';
 import {goldPairs, mainPair} from '../pair/gold_pairs.js';
 import {rankedByWord} from '../pair/ranking.js';
 import {isSeen, rivalsOf} from '../pair/rivals.js';
@@ -94,6 +95,8 @@ export function createExample(context) {
     const toMap = (one, step) => ({...mapOf(one, frame, pair.row, pair.column), recording: stepName(step), follow: false});
     const [born, last] = [ranked.steps[best.since], ranked.steps.at(-1)];
     const since = [', at least half as much since ', link(`step ${born?.toLocaleString('en')}`, 'open this map', toMap(best, born))];
+    const ask = () => askWithout(context, {...best, kind: frame.kind});
+    const without = () => [' ', button('What does the model predict without it?', 'ask the model for this text without this head', ask)];
     const labelledOne = () => ['; ', link(titleOf(other), 'open this map', toMap(other, last)), `, “coreference”: ${percent(other.weight)}`];
     line.replaceChildren(
       `Example shown${name && `, ${name}`}: `,
@@ -104,11 +107,16 @@ export function createExample(context) {
       ...(best.since > 0 ? since : []),
       ...(other && other !== best ? labelledOne() : []),
       '.',
+      ...(frame.meta.parts?.length ? without() : []), // another program's model cannot be asked
     );
   }
 
   function link(text, title, state) {
-    return element('button', {type: 'button', class: 'link', title, onclick: () => context.state.set(state)}, text);
+    return button(text, title, () => context.state.set(state));
+  }
+
+  function button(text, title, onclick) {
+    return element('button', {type: 'button', class: 'link', title, onclick}, text);
   }
 
   /** {token, partner} for a map that shows a head for its label: the selected words, or those of the sentence for a pronoun. */
