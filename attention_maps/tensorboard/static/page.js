@@ -86,13 +86,13 @@ export async function openPage(body) {
 
   async function draw(began) {
     if (!recordings.runs.size) return;
+    if (state.now.against && !tabs.compares()) return state.set({against: ''});
     const settled = recordings.settle(state.now);
     if (settled.run !== state.now.run || settled.recording !== state.now.recording) {
       notice = missed(state.now, settled);
       state.set(settled);
       return; // which draws again
     }
-    if (state.now.against && !tabs.compares()) return state.set({against: ''});
     try {
       shown = await load(source, state.now);
     } catch (error) {

@@ -224,8 +224,9 @@ def test_questions_are_numbered_by_run(asked: Tab) -> None:
     def last(run: str) -> int:
         return max(asked.json("index")["runs"][run].get("asked", [0]))
 
-    before = {run: last(run) for run in ("gpt", "translate")}
     other = {"run": "translate", "source": "エミは走る。", "target": "Emi runs."}
+    first = (post(asked, question).get_json() for question in (QUESTION, other))
+    before = {answer["run"]: int(answer["recording"][-5:]) for answer in first}
     answers = [post(asked, question).get_json() for question in (QUESTION, other, QUESTION, other)]
     refusal(post(asked, QUESTION | {"text": " "}), 400)
     assert {run: last(run) - number for run, number in before.items()} == {"gpt": 4, "translate": 4}
