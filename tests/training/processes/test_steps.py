@@ -11,7 +11,7 @@ from tests.training.processes.step_losses import step_losses
 from tests.training.processes.torchrun import forked
 
 SCRIPT = Path(__file__).with_name("step_losses.py")
-STEPS = 50
+STEPS = 30
 
 
 @pytest.mark.slow
