@@ -21,6 +21,7 @@ from selenium.webdriver.chrome.service import Service
 from attention_maps.files import store
 from attention_maps.record.recording import Recording, Score
 from tests.attention_maps.tensorboard.browser import known
+from tests.attention_maps.tensorboard.browser.asked import CERTAIN, mark_answer, save_scaled
 from tests.attention_maps.tensorboard.browser.hostile import RUN, hostile_recording
 from tests.attention_maps.tensorboard.browser.page import WAIT, Page
 from tests.attention_maps.tensorboard.browser.recordings import ENGLISH, JAPANESE, STORY, recording, sample, translation
@@ -230,4 +231,26 @@ def views(opened_views: Page) -> Iterator[Page]:
     opened_views.driver.get_log("browser")
     yield opened_views
     failed = [entry["message"] for entry in opened_views.driver.get_log("browser") if "Uncaught" in entry["message"]]
+    assert not failed
+
+
+@pytest.fixture(scope="module")
+def opened_runs(driver: Chrome, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Open the tab for the two runs; the GPT also has a model of step 4 that is certain of everything."""
+    folder = tmp_path_factory.mktemp("asked")
+    shutil.copytree(trained / "runs", folder / "runs", symlinks=True)
+    save_scaled(folder / "runs" / "gpt" / "checkpoints", 4, CERTAIN)
+    mark_answer(folder / "runs" / "gpt")
+    with serving(folder / "runs") as address:
+        page = Page(driver, address)
+        page.load(run="gpt")
+        yield page
+
+
+@pytest.fixture
+def runs(opened_runs: Page) -> Iterator[Page]:
+    """Return the open tab; fail if a script error occurred."""
+    opened_runs.load(run="gpt", view="ask")
+    yield opened_runs
+    failed = [entry["message"] for entry in opened_runs.driver.get_log("browser") if "Uncaught" in entry["message"]]
     assert not failed

@@ -7,34 +7,35 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from selenium.webdriver import Chrome
 from selenium.webdriver.common.keys import Keys
 
 from attention_maps.ask.export import ExportSettings, export
-from attention_maps.files import store
-from attention_maps.record.recording import Antecedents
 from attention_maps.tensorboard.worker_process import FIRST_LIMIT
-from tests.attention_maps.tensorboard.browser.conftest import Open, serving
+from tests.attention_maps.tensorboard.browser.asked import (
+    ANSWER,
+    CERTAIN,
+    STATUS,
+    TEXT,
+    pick,
+    place_of,
+    pressed,
+    recording_of,
+    save_scaled,
+    typed,
+)
+from tests.attention_maps.tensorboard.browser.conftest import Open
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
-from training.checkpoints.early_weights import save_early_weights
-from training.checkpoints.files import load_weights
-from training.checkpoints.snapshot import Snapshot
 
-TEXT, TARGET = ".ask-form textarea", ".ask-form textarea:nth-of-type(2)"
-OTHER = ".ask-form div > textarea"
+TARGET, OTHER, CELLS = ".ask-form textarea:nth-of-type(2)", ".ask-form div > textarea", ".ask-next td"
 OUTLINED = """
     const {zIndex, outlineStyle} = getComputedStyle(document.querySelector('.ask-answer .token[aria-pressed=true]'));
     const {left} = document.querySelector('.ask-answer .token').getBoundingClientRect();
     return zIndex === '1' && outlineStyle === 'solid' && left - document.querySelector('.view').getBoundingClientRect().left > 3;
 """  # noqa: E501
 """Script that returns whether the outline of the selected word is above the colour of the next one, and is not cut."""
-CERTAIN = 30
-"""Factor of all weights with which nearly all probabilities are 0 or 1."""
 BROAD = """
     const done = arguments[arguments.length - 1];
     const found = {heads: [['decoder', 0, 0], ['decoder', 0, 1], ['decoder', 1, 0]], whole: [1, 1, 1], losses: [[9, 1.5, 1.5], [1, 1.05, 1.05], [1, 1.1, 1.1]]};
@@ -44,75 +45,6 @@ BROAD = """
     });
 """  # noqa: E501
 """Script that returns which of three heads are marked, without which the other words lose 0.5, 0.05 and 0.1 nats."""
-ANSWERS = """
-    const done = arguments[arguments.length - 1];
-    const textOf = (pieces) => ({
-      antecedents: {side: 'reads', pairs: [[5, 6, 1, 2]]},
-      reads: {pieces},
-      predicts: {pieces: pieces.slice(1)},
-    });
-    import('/data/plugin/attention/static/views/pair/gold_pairs.js').then(({answerOf}) => {
-      const text = (sign) => textOf(['</s>', '▁Emi', '▁was', '▁kind', sign, '▁Emi', '▁came']);
-      done([answerOf(text('?')), answerOf(text('.'))]);
-    });
-"""
-"""Script that returns the answer in a text with a question, and in one whose gold label only repeats a name."""
-MARKED = 7
-"""Recorded step of the GPT with gold labels."""
-NOUN, PRONOUN, REPLY = 2, 4, 7
-"""Positions of tokens in its first text."""
-STATUS, ANSWER, CELLS = ".ask-status", ".ask-answer", ".ask-next td"
-
-
-@pytest.fixture(scope="module")
-def opened_runs(driver: Chrome, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """Open the tab for the two runs; the GPT also has a model of step 4 that is certain of everything."""
-    folder = tmp_path_factory.mktemp("asked")
-    shutil.copytree(trained / "runs", folder / "runs", symlinks=True)
-    save_scaled(folder / "runs" / "gpt" / "checkpoints", 4, CERTAIN)
-    mark_answer(folder / "runs" / "gpt")
-    with serving(folder / "runs") as address:
-        page = Page(driver, address)
-        page.load(run="gpt")
-        yield page
-
-
-def mark_answer(run: Path) -> None:
-    """Record a later step whose first text has a pronoun and an answer, by its gold labels."""
-    recording = store.load(store.path(run, 6))
-    first, *rest = recording.samples
-    pieces = list(first.reads.pieces)
-    pieces[NOUN], pieces[REPLY - 1], pieces[REPLY] = "▁Emi", "?", "▁Emi"
-    predicts = [*pieces[1:], *first.predicts.pieces[len(pieces) - 1 :]]
-    marked = replace(
-        first,
-        reads=replace(first.reads, pieces=tuple(pieces)),
-        predicts=replace(first.predicts, pieces=tuple(predicts)),
-        antecedents=Antecedents("reads", ((PRONOUN, PRONOUN + 1, NOUN, NOUN + 1), (REPLY, REPLY + 1, NOUN, NOUN + 1))),
-    )
-    store.save(replace(recording, step=MARKED, samples=(marked, *rest)), run)
-
-
-def save_scaled(checkpoints: Path, step: int, size: float) -> None:
-    """Keep the last weights, scaled, as those of an early step."""
-    weights = {name: tensor * size for name, tensor in load_weights(checkpoints / "last").items()}
-    save_early_weights(checkpoints, step, Snapshot(weights, {}))
-
-
-@pytest.fixture
-def runs(opened_runs: Page) -> Iterator[Page]:
-    """Return the open tab; fail if a script error occurred."""
-    opened_runs.load(run="gpt", view="ask")
-    yield opened_runs
-    failed = [entry["message"] for entry in opened_runs.driver.get_log("browser") if "Uncaught" in entry["message"]]
-    assert not failed
-
-
-def typed(page: Page, selector: str, text: str) -> None:
-    """Replace the text of a field."""
-    field = page.find(selector)
-    field.send_keys(Keys.CONTROL, "a")
-    field.send_keys(text or Keys.DELETE)
 
 
 def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
@@ -206,17 +138,6 @@ def test_every_head_alone_is_listed_and_the_word_stays_selected(runs: Page) -> N
     assert "stale" in (runs.find(ANSWER).get_attribute("class") or "")
 
 
-def pick(page: Page, position: int) -> None:
-    """Click a word of the answer."""
-    page.click(place_of(position))
-
-
-def pressed(page: Page) -> tuple[int, str]:
-    """Return the position and the text of the selected word of the answer."""
-    (button,) = page.driver.find_elements("css selector", f"{ANSWER} .token[aria-pressed=true]")
-    return int((button.get_attribute("data-token") or "")[1:]), button.text
-
-
 def cells(page: Page, selector: str) -> list[list[str]]:
     """Return the texts of the cells of the rows that match a selector and have any."""
     found = page.driver.find_elements("css selector", selector)
@@ -290,11 +211,6 @@ def test_the_weights_nearest_to_the_step_shown_are_asked(open_folder: Open, trai
     wait_for(page, STATUS, "contains no checkpoint")
 
 
-def place_of(position: int) -> str:
-    """Return the selector of a word of the answer."""
-    return f"{ANSWER} .token[data-token=p{position}]"
-
-
 def test_an_answer_keeps_the_word_and_the_scores_but_another_run_not_the_heads(runs: Page) -> None:
     """Guards against a question that empties the list of scores and loses the selected word, and heads of one model
     that are removed from another."""
@@ -316,29 +232,6 @@ def test_an_answer_keeps_the_word_and_the_scores_but_another_run_not_the_heads(r
     assert "removed" not in runs.hash
 
 
-def test_a_removed_head_is_marked_in_pair(runs: Page) -> None:
-    """Guards against a head that is said to link two words most, although its output is removed, and other words than
-    before the question; the recorded steps have the whole model's maps."""
-    runs.show(run="gpt", view="pair", kind="decoder", layer=0, head=1, recording="step_00000006")
-    wait_for(runs, ".pair-view h3", " at step 6: most by ")
-    words = runs.text(".pair-view h3").partition(" (all mentions) at step ")[0]  # of a question, mentions are not known
-    runs.click(".without")
-    wait_for(runs, f"{ANSWER} h3", "without layer 0 · head 1")
-    runs.settle()
-    runs.click("#tab-pair")
-    wait_for(runs, ".pair-view h3", ", without layer 0 · head 1: most by layer ")
-    assert "by layer 0 · head 1" not in runs.text(".pair-view h3")
-    assert runs.text(".pair-view h3").startswith(f"{words} at question ")
-    assert runs.text(".pair-choice").startswith("This is the pair shown before the question.")
-    marked = runs.driver.find_elements("css selector", ".pair-heads .replaced")
-    assert [one.get_attribute("data-head") for one in marked] == ["1"]
-    assert marked[0].find_element("css selector", ".pair-label").text.startswith("removed")
-    assert runs.find(".pair-heads li:last-child").get_attribute("class") == "replaced"
-    runs.show(run="gpt", view="pair", kind="decoder", layer=0, head=1, recording="step_00000006", removed="decoder.0.1")
-    wait_for(runs, ".pair-view h3", "at step 6: most by")
-    assert runs.driver.find_elements("css selector", ".pair-heads .replaced") == []
-
-
 def is_seen(page: Page, selector: str) -> bool:
     """Whether an element is inside the window."""
     script = """
@@ -351,11 +244,6 @@ def is_seen(page: Page, selector: str) -> bool:
 def rows(page: Page) -> list:
     """Return the rows of the table of next tokens."""
     return page.driver.find_elements("css selector", ".ask-next tr")[1:]
-
-
-def recording_of(page: Page) -> str:
-    """Return the id of the recording shown."""
-    return page.hash.partition("p.attention.recording=")[2].partition("&")[0]
 
 
 def test_a_translator_translates_and_reads_a_given_translation(runs: Page) -> None:
@@ -385,89 +273,6 @@ def test_a_translator_translates_and_reads_a_given_translation(runs: Page) -> No
     assert {"layer 0 · decoder · head 0", "layer 0 · cross-attention · head 0"} < set(runs.texts(".part-name"))
 
 
-def test_a_head_of_another_view_is_removed_at_once(runs: Page) -> None:
-    """Guards against a button that only changes the view, removes another head, or asks about a text typed before."""
-    runs.show(run="translate", view="ask")
-    shown = runs.find(TEXT).get_attribute("value")
-    typed(runs, TEXT, "エミは走る。")
-    runs.show(run="translate", view="map", kind="cross", layer=0, head=1)
-    looks = "const {textContent, title} = document.querySelector(arguments[0]); return [textContent, title]"
-    look = runs.driver.execute_script(looks, ".stage-title .without")
-    runs.click(".without")
-    wait_for(runs, f"{ANSWER} h3", "without layer 0 · cross-attention · head 1")
-    assert look == runs.driver.execute_script(looks, ".ask-form .without"), "one button, in all views"
-    assert not runs.find(".stage-title .without").is_displayed()
-    assert runs.find(".tabs [aria-selected=true]").text == "Ask"
-    assert runs.find(TEXT).get_attribute("value") == shown
-    runs.click(".ask-head")
-    wait_for(runs, f"{ANSWER} h3", "the whole model")
-    assert runs.texts(".ask-head") == []
-
-
-def test_the_story_leads_to_the_answer_without_the_head_that_it_names(runs: Page) -> None:
-    """Guards against a link that asks about another head, or opens the answer at another word."""
-    runs.show(run="gpt", view="story", recording=f"step_{MARKED:08d}", kind="decoder", layer=0, head="mean")
-    wait_for(runs, ".story-example", "without it?")
-    named = runs.text(".story-example").partition(" most by ")[2][: len("layer 0 · head 0")]
-    runs.click(".story-example .link:last-child")
-    wait_for(runs, f"{ANSWER} h3", f"without {named} (zero ablation)")
-    assert runs.texts(".ask-head") == [f"{named} ×"]
-    wait_for(runs, ".ask-opened", "Opened at “Emi”, the answer")
-
-
-def test_an_answer_opens_at_what_the_gold_labels_call_the_answer(runs: Page) -> None:
-    """Guards against an answer about the word after a pronoun, for people who ask whom it stands for; and against that
-    answer where they have chosen another word."""
-    place = {"run": "gpt", "recording": f"step_{MARKED:08d}", "kind": "decoder", "layer": 0, "head": 1}
-    runs.show(**place, view="map", token=f"r{PRONOUN}")
-    runs.click(".stage-title .without")
-    wait_for(runs, f"{ANSWER} h3", "without layer 0 · head 1", FIRST_LIMIT)
-    runs.settle()
-    assert pressed(runs)[0] == REPLY - 1
-    assert "the answer to the question in the text" in runs.text(".ask-opened")
-    pick(runs, 0)
-    assert not runs.text(".ask-opened")
-    runs.show(**place, view="map", token=f"r{PRONOUN + 1}")
-    runs.click(".stage-title .without")
-    wait_for(runs, ".ask-opened", "predicts after the selected word")
-    runs.settle()
-    assert pressed(runs)[0] == PRONOUN + 1
-
-
-def test_a_repeated_noun_is_the_answer_only_after_a_question(runs: Page) -> None:
-    """Guards against a text without a question that is said to have an answer."""
-    assert runs.driver.execute_async_script(ANSWERS) == [{"position": 4, "piece": "▁Emi"}, None]
-
-
-def test_the_reason_for_a_word_belongs_to_one_text(runs: Page) -> None:
-    """Guards against the answer of another text that is called that of the text shown."""
-    typed(runs, TEXT, "Ken had a pen. Emi had a pen.")
-    runs.click(".ask-send")
-    wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
-    runs.settle()
-    other = recording_of(runs)
-    place = {"run": "gpt", "kind": "decoder", "layer": 0, "head": 1}
-    runs.show(**place, recording=f"step_{MARKED:08d}", view="map", token=f"r{PRONOUN}")
-    runs.click(".stage-title .without")
-    wait_for(runs, ".ask-opened", "the answer to the question in the text")
-    runs.settle()
-    runs.show(**place, recording=other, view="ask", token=f"r{PRONOUN}")
-    wait_for(runs, f"{ANSWER} h3", "the whole model")
-    runs.settle()
-    assert pressed(runs)[1] == "Emi", "the same word, where there is one"
-    assert not runs.text(".ask-opened")
-
-
-def test_a_word_of_the_source_is_not_one_that_is_predicted(runs: Page) -> None:
-    """Guards against an answer that opens at the word with the number of the selected word of the source."""
-    runs.show(run="translate", view="map", kind="encoder", layer=0, head=0, token="r2")
-    runs.click(".stage-title .without")
-    wait_for(runs, f"{ANSWER} h3", "without layer 0 · encoder · head 0", FIRST_LIMIT)
-    runs.settle()
-    assert "token=r2" in runs.hash
-    assert not runs.text(".ask-opened")
-
-
 def test_what_was_answered_is_said_while_it_is_shown(runs: Page) -> None:
     """Guards against a sentence about the maps of an answer beside those of a step, and of another run."""
     typed(runs, TEXT, "Ken had a pen.")
@@ -495,26 +300,6 @@ def test_the_answers_of_two_runs_have_their_own_texts(runs: Page) -> None:
     runs.wait(f"return document.querySelector('{TEXT}').value === '{asked['gpt']}'")
     runs.show(run="translate", view="ask", recording=number)
     runs.wait(f"return document.querySelector('{TEXT}').value.startsWith('エミ')")
-
-
-def test_prediction_leads_to_the_model(runs: Page) -> None:
-    """Guards against a question about another step, text or word than the one explained."""
-    place = {"run": "gpt", "recording": f"step_{MARKED:08d}", "kind": "decoder", "removed": "decoder.0.1"}
-    runs.show(**place, view="prediction")
-    wait_for(runs, ".parts-sum", "Sum")
-    word = runs.text(".prediction-view .token[aria-pressed=true]")
-    runs.click(".prediction-title .without")
-    wait_for(runs, f"{ANSWER} h3", "model of step 6, the whole model", FIRST_LIMIT)
-    runs.settle()
-    assert pressed(runs) == (REPLY - 1, word), "by default the answer, in both views"
-    assert "the answer to the question in the text" in runs.text(".ask-opened")
-    runs.show(**place, view="prediction", token="r0")
-    wait_for(runs, ".parts-sum", "Sum")
-    runs.click(f".prediction-view .token[data-token=r{PRONOUN}]")
-    runs.click(".prediction-title .without")
-    wait_for(runs, ".ask-opened", "shown in Prediction")
-    runs.settle()
-    assert pressed(runs)[0] == PRONOUN, "a word that was clicked there"
 
 
 def test_questions_are_cleared(runs: Page) -> None:
