@@ -1,4 +1,4 @@
-"""Questions to the tab: what may be asked, by whom, and what happens to the process that answers."""
+"""Questions to the tab: what may be asked, from where, and what happens to the process that answers."""
 
 from __future__ import annotations
 

@@ -247,8 +247,9 @@ class Ask {
 
   /**
    * The word {position, piece, why} to show first in the answer; null if no word is known. `position`: that of the word shown in
-   * the view from which the question comes, otherwise it is the one predicted in the selected row. But who comes from a pronoun, or has selected nothing, wants to
-   * know whom the model takes it for: the answer to the question in the text, if its gold labels name one. `exact`: the word was clicked.
+   * the view from which the question comes, otherwise it is the one predicted in the selected row. But if a pronoun or nothing is selected,
+   * it is the answer to the question in the text, if gold labels name one: it shows what the model takes the pronoun for. `exact`: the word
+   * was clicked.
    */
   opening({position: shown, exact = false}) {
     if (this.typed) return null;
