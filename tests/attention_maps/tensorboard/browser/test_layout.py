@@ -151,6 +151,7 @@ def test_selecting_a_word_moves_no_word(low: Page) -> None:
 def test_numbers_of_several_heads_fit_beside_their_words(sized: Page) -> None:
     """Guards against numbers left of the drawing, where no scroll bar reaches them."""
     sized.show(**PROBE, view="lines", layout="columns", heads="0,1,2,3", token="c1", top=12)
+    sized.wait("return document.querySelectorAll('.sheet-content .token-numbers > *').length > 30")
     script = """
         const {left} = document.querySelector('.sheet-content').getBoundingClientRect();
         const all = [...document.querySelectorAll('.token-numbers > *')];
