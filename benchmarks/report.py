@@ -89,7 +89,9 @@ def comparison_table(results: Sequence[Result]) -> str:
                 rival = (f"{number(peer.rate)} ({peer.name})", f"{ours.rate / peer.rate:.1f} x") if peer else None
                 rate = f"{number(ours.rate)} {result.unit}/s"
                 rows.append((comparison["what"], rate, *(rival or ("not measured", "–"))))
-    missing = [f"{row.name} ({row.status})" for result in results for row in result.rows if not row.measured]
+    missing = dict.fromkeys(
+        f"{row.name} ({row.status})" for result in results for row in result.rows if not row.measured
+    )
     table = markdown_table(("benchmark", "ours", "fastest peer", "ratio"), rows)
     return f"{table}\n\nNot measured: {'; '.join(missing)}." if missing else table
 
