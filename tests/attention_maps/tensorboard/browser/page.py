@@ -11,6 +11,8 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 WAIT = 20.0  # seconds; a busy machine is slow
+POLL = 0.05
+"""Seconds between two looks; Selenium would look every half second, and most of what tests wait for takes less."""
 READY = "return Boolean(document.querySelector('.page:not([hidden])[aria-busy=false]'))"
 """The page is hidden until the list of runs is read; before, a drawing of nothing ends at once."""
 
@@ -38,7 +40,8 @@ class Page:
     def enter(self) -> None:
         """Switch to the frame of the tab."""
         self.open()
-        frame = WebDriverWait(self.driver, WAIT).until(lambda driver: driver.find_elements("css selector", "iframe"))[0]
+        waiting = WebDriverWait(self.driver, WAIT, POLL)
+        frame = waiting.until(lambda driver: driver.find_elements("css selector", "iframe"))[0]
         self.driver.switch_to.frame(frame)
 
     def show(self, **state: Any) -> None:
@@ -56,7 +59,7 @@ class Page:
 
     def wait(self, script: str, seconds: float = WAIT) -> Any:
         """Wait until a script returns a true value, and return it."""
-        return WebDriverWait(self.driver, seconds).until(lambda driver: driver.execute_script(script), script)
+        return WebDriverWait(self.driver, seconds, POLL).until(lambda driver: driver.execute_script(script), script)
 
     def settle(self) -> None:
         """Wait until everything is drawn."""

@@ -10,7 +10,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from attention_maps.files import store
 from attention_maps.notebook import Inline, show_run
-from tests.attention_maps.tensorboard.browser.page import WAIT
+from tests.attention_maps.tensorboard.browser.page import POLL, WAIT
 from tests.attention_maps.tensorboard.browser.recordings import translation
 
 
@@ -20,7 +20,7 @@ def text_in_frame(driver: Chrome, shown: Inline, file: Path, wanted: str) -> str
     driver.get_log("browser")
     driver.get(file.as_uri())
     driver.switch_to.frame(driver.find_element(By.TAG_NAME, "iframe"))
-    WebDriverWait(driver, WAIT).until(lambda _: wanted in driver.find_element(By.TAG_NAME, "body").text)
+    WebDriverWait(driver, WAIT, POLL).until(lambda _: wanted in driver.find_element(By.TAG_NAME, "body").text)
     found = driver.find_element(By.TAG_NAME, "body").text
     driver.switch_to.default_content()
     return found
