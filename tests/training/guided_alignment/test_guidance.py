@@ -111,27 +111,34 @@ def test_both_passes_of_r_drop_are_guided() -> None:
     assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 
+def alignment_error(folder: Path, weight: int, compiled: str) -> float:
+    """Train a translator in `folder` with this weight of the guidance -> the alignment error of its best head."""
+    run = f"guided_{weight}_{compiled}"
+    settings = ["task=translate", "trainer.steps=150", "trainer.evaluate_every=150", "data.batch_tokens=1024"]
+    settings += ["optim=muon", "model.layers=2", "model.cross_qk_norm=true", "attention.scored=60"]
+    settings += [f"name={run}", f"trainer.guided_alignment={weight}", f"trainer.compile={compiled}"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["train.py", *TINY, *settings])
+        train_command()
+    scored = json.loads((folder / "runs" / run / "test.json").read_text(encoding="utf-8"))
+    return float(scored["test/alignment_error"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for runs on the same data."""
+    return tmp_path_factory.mktemp("guided")
+
+
+@pytest.fixture(scope="module")
+def unguided_error(folder: Path) -> float:
+    """Return the error of a run that is not guided; nothing of what is tested here would be compiled in it."""
+    return alignment_error(folder, 0, "off")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("compiled", ["off", "on"])
-def test_a_guided_run_aligns_words_within_a_few_steps(
-    compiled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_guided_run_aligns_words_within_a_few_steps(compiled: str, folder: Path, unguided_error: float) -> None:
     """Guards the whole: the head that reads aligns far better than any head of a run that is not guided."""
-    monkeypatch.chdir(tmp_path)
-    settings = ["task=translate", "trainer.steps=150", "trainer.evaluate_every=150", "data.batch_tokens=1024"]
-    settings += [
-        "optim=muon",
-        "model.layers=2",
-        "model.cross_qk_norm=true",
-        "attention.scored=60",
-        f"trainer.compile={compiled}",
-    ]
-    errors = {}
-    for weight in ("0", "1"):
-        run = f"guided_{weight}"
-        arguments = ["train.py", *TINY, *settings, f"name={run}", f"trainer.guided_alignment={weight}"]
-        monkeypatch.setattr(sys, "argv", arguments)
-        train_command()
-        scored = json.loads(Path("runs", run, "test.json").read_text(encoding="utf-8"))
-        errors[weight] = scored["test/alignment_error"]
-    assert errors["1"] < errors["0"] - 15
+    assert alignment_error(folder, 1, compiled) < unguided_error - 15
