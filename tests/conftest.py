@@ -22,7 +22,7 @@ TINY = (
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-SLOW = {"program", "trained", "tensorboard", "real", "wheel", "both_runs"}
+SLOW = {"program", "in_process", "trained", "tensorboard", "real", "wheel", "both_runs"}
 BROWSER = {"driver", "firefox"}
 """Fixtures that start processes or a browser, or read a real corpus; tests that use one of them are marked
 automatically."""
@@ -89,6 +89,28 @@ def export_command() -> None:
     run_guarded(export.main)
 
 
+COMMANDS = {
+    "train.py": train_command,
+    "generate.py": generate_command,
+    "evaluate.py": evaluate_command,
+    "export.py": export_command,
+}
+
+
+def call(
+    script: str, *arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> subprocess.CompletedProcess[str]:
+    """Run one of the programs in this process and return what it wrote."""
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "argv", [script, *arguments])
+    code = 0
+    try:
+        COMMANDS[script]()
+    except SystemExit as left:
+        code = int(left.code or 0)
+    return subprocess.CompletedProcess([script, *arguments], code, *capsys.readouterr())
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Run:
     """Return a function that runs one of the programs in `tmp_path` as a user does: `program("train.py", "key=value",
@@ -113,6 +135,14 @@ def program(tmp_path: Path) -> Run:
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run
+
+
+@pytest.fixture
+def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """As `program`, without standard input, in this process, which has imported the libraries already: most of the time
+    of a short run would go to imports. For tests that do not concern the process itself: signals, limits, streams."""
+    monkeypatch.chdir(tmp_path)
+    return lambda script, *arguments: call(script, *arguments, monkeypatch=monkeypatch, capsys=capsys)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import torch
 
 from attention_maps.files import store
 from attention_maps.files.store import load
-from tests.conftest import ROOT, environment
+from tests.conftest import ROOT, call, environment
 from training.run_folder.loaded_run import load_run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -36,6 +36,14 @@ def shell(trained: Path) -> Run:
         return subprocess.CompletedProcess(line, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run
+
+
+@pytest.fixture
+def generate(trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs generate.py with torch in this process, in the folder with the runs: where no shell
+    and no standard input matters, most of the time would go to imports."""
+    monkeypatch.chdir(trained)
+    return lambda *arguments: call("generate.py", "engine=torch", *arguments, monkeypatch=monkeypatch, capsys=capsys)
 
 
 def test_nasty_prompts_pass_through_a_real_shell(shell: Run, tmp_path: Path) -> None:
@@ -84,14 +92,15 @@ def test_a_run_folder_is_taken_as_typed_but_for_the_home_folder(shell: Run, trai
     assert done.stdout.startswith("x")
 
 
-def test_the_same_seed_writes_the_same_text_and_another_seed_another(shell: Run) -> None:
+def test_the_same_seed_writes_the_same_text_and_another_seed_another(generate: Run) -> None:
     """Guards against a seed that is ignored."""
-    done = shell("for s in 1 1 2; do generate run=runs/gpt prompt=The max_tokens=30 seed=$s; printf '\\0'; done")
-    one, again, other = done.stdout.split("\0")[:3]
+    one, again, other = (
+        generate("run=runs/gpt", "prompt=The", "max_tokens=30", f"seed={seed}").stdout for seed in (1, 1, 2)
+    )
     assert one == again != other
 
 
-def test_weights_are_rounded_on_request_only_and_said_so(shell: Run) -> None:
+def test_weights_are_rounded_on_request_only_and_said_so(shell: Run, generate: Run) -> None:
     """Guards against int8 weights without `quantize=int8`, and rounding without a note."""
     pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
     line = "engine=auto; generate run=runs/gpt prompt=Once max_tokens=8"
@@ -100,36 +109,36 @@ def test_weights_are_rounded_on_request_only_and_said_so(shell: Run) -> None:
     assert exact.stderr == ""
     assert rounded.stderr == "note: weights and activations are rounded to 8 bits (quantize=int8)\n"
     assert rounded.stdout.startswith("Once")
-    assert "torch has no fast int8 weights" in shell("generate run=runs/gpt prompt=a quantize=int8").stderr
-    wrong = shell("generate run=runs/gpt prompt=a quantize=int4")
+    assert "torch has no fast int8 weights" in generate("run=runs/gpt", "prompt=a", "quantize=int8").stderr
+    wrong = generate("run=runs/gpt", "prompt=a", "quantize=int4")
     assert wrong.returncode == 2
     assert "quantize=int4: must be float32, bf16, int8 or null" in wrong.stderr
 
 
-def test_stop_text_ends_a_sample_and_is_not_shown(shell: Run) -> None:
+def test_stop_text_ends_a_sample_and_is_not_shown(generate: Run) -> None:
     """Guards against a partly printed stop text that spans two tokens, memory allocated for `max_tokens`, and top_k
     larger than the vocabulary."""
-    full = shell("generate run=runs/gpt prompt=The max_tokens=60").stdout.removesuffix("\n")
+    full = generate("run=runs/gpt", "prompt=The", "max_tokens=60").stdout.removesuffix("\n")
     stop = full[12:15]
-    done = shell(f"generate run=runs/gpt prompt=The max_tokens={10**13} top_k={10**9} stop={shlex.quote(stop)}")
+    done = generate("run=runs/gpt", "prompt=The", f"max_tokens={10**13}", f"top_k={10**9}", f"stop={stop}")
     assert done.stderr == ""
     assert done.stdout == full[: full.index(stop, 3)] + "\n"
 
 
-def test_samples_written_together_are_those_written_alone(shell: Run) -> None:
+def test_samples_written_together_are_those_written_alone(generate: Run) -> None:
     """Guards against samples in another order, with the wrong seed, or continued after the stop text, also in the
     second batch of samples."""
-    line = "generate run=runs/gpt prompt=The max_tokens=40 stop=e"
-    together = shell(f"{line} samples=34 seed=5").stdout.split("\n" + "-" * 20 + "\n")
-    alone = shell(f"for seed in 5 6 36 38; do {line} seed=$seed; printf '\\0'; done").stdout.split("\n\0")
+    settings = ("run=runs/gpt", "prompt=The", "max_tokens=40", "stop=e")
+    together = generate(*settings, "samples=34", "seed=5").stdout.split("\n" + "-" * 20 + "\n")
+    alone = [generate(*settings, f"seed={seed}").stdout.removesuffix("\n") for seed in (5, 6, 36, 38)]
     assert len(together) == 34
-    assert [together[0], together[1], together[31], together[33].removesuffix("\n")] == alone[:-1]
+    assert [together[0], together[1], together[31], together[33].removesuffix("\n")] == alone
     assert len({len(text) for text in together}) > 5  # the texts ended at different steps
 
 
-def test_a_prompt_beyond_the_context_is_told_what_the_model_reads(shell: Run) -> None:
+def test_a_prompt_beyond_the_context_is_told_what_the_model_reads(generate: Run) -> None:
     """Guards against a missing or wrong note about the part of the prompt that the model sees."""
-    done = shell(f"generate run=runs/gpt prompt='{'a dog ' * 40}' max_tokens=3")
+    done = generate("run=runs/gpt", f"prompt={'a dog ' * 40}", "max_tokens=3")
     assert done.stdout.startswith("a dog " * 40)
     assert "the prompt has 81 tokens, but the model sees at most 32 at a time" in done.stderr
 
@@ -161,7 +170,7 @@ def test_an_interrupt_ends_with_130_and_without_a_traceback(trained: Path) -> No
     assert errors == b""
 
 
-def test_500_lines_keep_order_and_count_empty_lines_included(shell: Run) -> None:
+def test_500_lines_keep_order_and_count_empty_lines_included(shell: Run, generate: Run) -> None:
     """Guards against length-sorted batches returned in the wrong order, and dropped blank lines."""
     sentences = ["Emi likes apples.", "", "The dog runs.", "Ken reads a book in the park because it is quiet.", "   "]
     lines = [sentences[number % 5] for number in range(500)]
@@ -171,9 +180,7 @@ def test_500_lines_keep_order_and_count_empty_lines_included(shell: Run) -> None
     assert answers.pop() == ""
     assert len(answers) == 500
     for number in range(5):
-        alone = shell(
-            "generate run=runs/translate beam_size=2", (sentences[number] + "\n").encode()
-        ).stdout.removesuffix("\n")
+        alone = generate("run=runs/translate", "beam_size=2", f"prompt={sentences[number]}").stdout.removesuffix("\n")
         assert set(answers[number::5]) == {alone}
         assert (alone == "") == (sentences[number].strip() == "")
 
@@ -265,9 +272,9 @@ def test_a_slow_stream_is_translated_line_by_line(trained: Path, shell: Run) -> 
     assert answers + rest.splitlines() == expected
 
 
-def test_n_best_lists_hypotheses_by_score(shell: Run) -> None:
+def test_n_best_lists_hypotheses_by_score(generate: Run) -> None:
     """Guards against an unsorted or incomplete n-best list."""
-    done = shell("generate run=runs/translate prompt='Emi likes apples.' beam_size=4 n_best=3")
+    done = generate("run=runs/translate", "prompt=Emi likes apples.", "beam_size=4", "n_best=3")
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert [row[1] for row in rows] == ["1", "2", "3"]
     scores = [float(row[2]) for row in rows]
@@ -303,26 +310,33 @@ def test_a_run_folder_copied_elsewhere_writes_and_translates(trained: Path, tmp_
         ("run=~nobody/x prompt=x", "no such run folder"),
         ("run=runs/gpt prompt=x seed='???'", "missing mandatory value: seed"),
         ("run=runs/gpt prompt=x temperature='${foo}'", "temperature: Interpolation key 'foo' not found"),
-        ("run=runs/gpt <&-", "standard input, which is closed"),
         (
             "run=runs/gpt Emi had a dog",
             "Emi had a dog: not understood; pass text to continue or translate as prompt='…'",
         ),
     ],
 )
-def test_wrong_use_gets_a_message_and_exit_code_2(shell: Run, arguments: str, words: str) -> None:
+def test_wrong_use_gets_a_message_and_exit_code_2(generate: Run, arguments: str, words: str) -> None:
     """Guards against a traceback, and a setting of the other task that is silently ignored."""
-    done = shell(f"generate {arguments}")
+    done = generate(*shlex.split(arguments))
     assert done.returncode == 2
     assert words in done.stderr
     assert all(line.startswith("error: ") for line in done.stderr.splitlines())
     assert done.stdout == ""
 
 
+def test_closed_standard_input_is_one_message(shell: Run) -> None:
+    """Guards against a traceback where the text should come from."""
+    done = shell("generate run=runs/gpt <&-")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "standard input, which is closed" in done.stderr
+    assert all(line.startswith("error: ") for line in done.stderr.splitlines())
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the device is there")
-def test_a_device_that_is_not_there_is_named_by_its_setting(shell: Run) -> None:
+def test_a_device_that_is_not_there_is_named_by_its_setting(generate: Run) -> None:
     """Guards against advice about a setting that only train.py has."""
-    done = shell("generate run=runs/gpt prompt=x device=cuda")
+    done = generate("run=runs/gpt", "prompt=x", "device=cuda")
     assert (done.returncode, done.stderr) == (
         2,
         "error: device=cuda: torch found no CUDA GPU; device=cpu always works\n",
@@ -339,9 +353,9 @@ def test_input_that_is_not_utf8_is_refused_with_its_line(shell: Run) -> None:
     assert (gpt.returncode, gpt.stdout) == (2, "")
 
 
-def test_maps_of_what_is_written_go_into_the_run(shell: Run, trained: Path) -> None:
+def test_maps_of_what_is_written_go_into_the_run(generate: Run, trained: Path) -> None:
     """Guards against maps (`attention=true`) of another text than the printed text, which includes the prompt."""
-    done = shell("generate run=runs/gpt prompt='Emi ran.' attention=true samples=2 max_tokens=12 seed=3")
+    done = generate("run=runs/gpt", "prompt=Emi ran.", "attention=true", "samples=2", "max_tokens=12", "seed=3")
     assert done.returncode == 0, done.stderr
     recorded = load(store.generated(trained / "runs/gpt")[1])
     texts = done.stdout.split("--------------------\n")
@@ -372,17 +386,17 @@ def test_maps_of_translations_go_into_the_run(shell: Run, trained: Path) -> None
     assert [target.decode(sample.predicts.ids) for sample in recorded.samples] == [best[0], best[-1]]
 
 
-def test_maps_of_part_of_what_was_written_say_so(shell: Run) -> None:
+def test_maps_of_part_of_what_was_written_say_so(generate: Run) -> None:
     """Guards against an unclear message ("1 cut at 32 tokens"), and memory for the tokens of every text although only
     16 are kept."""
-    done = shell("generate run=runs/gpt prompt=Emi attention=true samples=20 max_tokens=40")
+    done = generate("run=runs/gpt", "prompt=Emi", "attention=true", "samples=20", "max_tokens=40")
     assert "the first 16 of 20 texts; " in done.stderr
     assert "longer than a map, which shows the last 32 tokens" in done.stderr
 
 
-def test_without_a_wish_nothing_is_kept(shell: Run, trained: Path) -> None:
+def test_without_a_wish_nothing_is_kept(generate: Run, trained: Path) -> None:
     """Guards against a run folder that grows with every generated text."""
     before = sorted((trained / "runs/gpt/attention").iterdir())
-    assert shell("generate run=runs/gpt prompt=Emi max_tokens=5").returncode == 0
+    assert generate("run=runs/gpt", "prompt=Emi", "max_tokens=5").returncode == 0
     assert sorted((trained / "runs/gpt/attention").iterdir()) == before
-    assert "attention=maybe" in shell("generate run=runs/gpt attention=maybe").stderr
+    assert "attention=maybe" in generate("run=runs/gpt", "attention=maybe").stderr
