@@ -120,30 +120,31 @@ def test_a_kill_without_warning_resumes_from_the_last_evaluation(program: Run, b
 
 
 def test_resume_says_what_changed_and_refuses_what_would_be_another_run(
-    program: Run, book: Path, tmp_path: Path
+    in_process: Run, book: Path, tmp_path: Path
 ) -> None:
     """Guards against `resume=… model.width=…` that trains a different model under the old name, and a finished run that
     appears to do nothing."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
-    assert program("train.py", *recipe).returncode == 0
-    done = program("train.py", "resume=runs/run")
+    assert in_process("train.py", *recipe).returncode == 0
+    done = in_process("train.py", "resume=runs/run")
     assert done.returncode == 0
     assert "already at step 6" in done.stdout
-    refused = program("train.py", "resume=runs/run", "model.width=64", "data=pairs")
+    refused = in_process("train.py", "resume=runs/run", "model.width=64", "data=pairs")
     assert refused.returncode == 2
     assert "model.width: cannot change on resume" in refused.stderr
     assert "data: cannot change on resume" in refused.stderr
-    longer = program("train.py", "resume=runs/run", "trainer.steps=9")
+    longer = in_process("train.py", "resume=runs/run", "trainer.steps=9")
     assert longer.returncode == 0, longer.stderr
     assert "trainer.steps=9 (was 6)" in longer.stdout
     assert [line["step"] for line in curve(tmp_path / "runs" / "run")] == [3, 6, 9]
 
 
-def test_init_from_starts_a_new_run_from_the_weights(program: Run, book: Path, tmp_path: Path) -> None:
+def test_init_from_starts_a_new_run_from_the_weights(in_process: Run, book: Path, tmp_path: Path) -> None:
     """Guards against init_from that keeps the old step or optimiser state, or starts from random weights."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "optim.lr=1e-2"]
-    assert program("train.py", *recipe, "name=first", "trainer.steps=60", "trainer.evaluate_every=60").returncode == 0
-    done = program(
+    trained = in_process("train.py", *recipe, "name=first", "trainer.steps=60", "trainer.evaluate_every=60")
+    assert trained.returncode == 0, trained.stderr
+    done = in_process(
         "train.py",
         *recipe,
         "name=second",
@@ -160,52 +161,52 @@ def test_init_from_starts_a_new_run_from_the_weights(program: Run, book: Path, t
 
 
 def test_init_from_takes_shape_and_tokenizer_over_and_refuses_contradictions(
-    program: Run, book: Path, tmp_path: Path
+    in_process: Run, book: Path, tmp_path: Path
 ) -> None:
     """Guards against weights used with a different activation or tokenizer of the same shape, which gives meaningless
     output."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false"]
-    assert program("train.py", *recipe, "model.activation=gelu", "name=first").returncode == 0
+    assert in_process("train.py", *recipe, "model.activation=gelu", "name=first").returncode == 0
     plain = [setting for setting in recipe if not setting.startswith(("model.", "tokenizer"))]
-    done = program("train.py", *plain, "init_from=runs/first", "name=second")
+    done = in_process("train.py", *plain, "init_from=runs/first", "name=second")
     assert done.returncode == 0, done.stderr
     saved = OmegaConf.load(tmp_path / "runs" / "second" / "config.yaml")
     assert (saved.model.activation, saved.model.width, saved.tokenizer.kind) == ("gelu", 32, "char")
-    refused = program("train.py", *plain, "init_from=runs/first", "model.activation=relu2", "tokenizer=bpe")
+    refused = in_process("train.py", *plain, "init_from=runs/first", "model.activation=relu2", "tokenizer=bpe")
     assert refused.returncode == 2
     assert "model.activation=relu2: init_from=runs/first was trained with model.activation=gelu" in refused.stderr
     assert "tokenizer.kind=bpe" in refused.stderr
-    resumed = program("train.py", "resume=runs/second", "trainer.steps=7")
+    resumed = in_process("train.py", "resume=runs/second", "trainer.steps=7")
     assert resumed.returncode == 0, resumed.stderr
 
 
-def test_a_run_is_trained_by_one_process_at_a_time(program: Run, book: Path, tmp_path: Path) -> None:
+def test_a_run_is_trained_by_one_process_at_a_time(in_process: Run, book: Path, tmp_path: Path) -> None:
     """Guards against two processes that resume one run and overwrite each other's checkpoints and metrics."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
-    assert program("train.py", *recipe).returncode == 0
+    assert in_process("train.py", *recipe).returncode == 0
     with FileLock(tmp_path / "runs" / "run" / ".lock"):
-        second = program("train.py", "resume=runs/run", "trainer.steps=9")
+        second = in_process("train.py", "resume=runs/run", "trainer.steps=9")
     assert second.returncode == 2
     assert "another process is training this run" in second.stderr
 
 
-def test_the_command_that_began_a_run_may_be_repeated_with_resume(program: Run, book: Path, tmp_path: Path) -> None:
+def test_the_command_that_began_a_run_may_be_repeated_with_resume(in_process: Run, book: Path, tmp_path: Path) -> None:
     """Guards against `resume` that rejects unchanged values, and a best loss on other data that hides all later
     losses."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
-    assert program("train.py", *recipe).returncode == 0
+    assert in_process("train.py", *recipe).returncode == 0
     repeated = [setting for setting in recipe if not setting.startswith("trainer.steps")]
-    done = program("train.py", *repeated, "resume=runs/run", "trainer.steps=9")
+    done = in_process("train.py", *repeated, "resume=runs/run", "trainer.steps=9")
     assert done.returncode == 0, done.stderr
     (tmp_path / "other.txt").write_text((tmp_path / "book.txt").read_text(encoding="utf-8")[::-1], encoding="utf-8")
-    moved = program("train.py", "resume=runs/run", "data.path=other.txt", "trainer.steps=12")
+    moved = in_process("train.py", "resume=runs/run", "data.path=other.txt", "trainer.steps=12")
     assert moved.returncode == 0, moved.stderr
     assert "the training data have changed" in moved.stdout
     best = (tmp_path / "runs" / "run" / "checkpoints" / "best").resolve().name
     assert best == "step-00000012"
 
 
-def test_a_last_evaluation_that_was_interrupted_is_made_up_for(program: Run, book: Path, tmp_path: Path) -> None:
+def test_a_last_evaluation_that_was_interrupted_is_made_up_for(in_process: Run, book: Path, tmp_path: Path) -> None:
     """Guards against a run that counts as finished although its last evaluation was interrupted, without its last
     metrics and without `best`."""
     recipe = [
@@ -218,18 +219,18 @@ def test_a_last_evaluation_that_was_interrupted_is_made_up_for(program: Run, boo
     ]
     code, output = start_and_stop(tmp_path, recipe, "step 60/60", signal.SIGTERM)
     assert code == 128 + signal.SIGTERM, output
-    assert program("train.py", "resume=runs/late").returncode == 0
+    assert in_process("train.py", "resume=runs/late").returncode == 0
     assert [line["step"] for line in curve(tmp_path / "runs" / "late")] == [60]
     assert (tmp_path / "runs" / "late" / "checkpoints" / "best").exists()
 
 
-def test_a_run_killed_before_its_last_words_says_them_on_resume(program: Run, book: Path, tmp_path: Path) -> None:
+def test_a_run_killed_before_its_last_words_says_them_on_resume(in_process: Run, book: Path, tmp_path: Path) -> None:
     """Guards against a Text tab without the summary of a finished run, because a kill came between the last evaluation
     and the summary."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
-    assert program("train.py", *recipe).returncode == 0
+    assert in_process("train.py", *recipe).returncode == 0
     run = tmp_path / "runs" / "run"
     EarlierPoints(run, 6).delete({("about/text_summary", 6)})
-    assert program("train.py", "resume=runs/run").returncode == 0
+    assert in_process("train.py", "resume=runs/run").returncode == 0
     events = EventAccumulator(str(run)).Reload()
     assert [event.step for event in events.Tensors("about/text_summary")] == [0, 6]

@@ -24,10 +24,10 @@ def losses(run: Path) -> list[float]:
     return [record[key] for record in records for key in ("train/loss", "val/loss") if record.get(key) is not None]
 
 
-def test_a_run_with_masked_documents_learns_resumes_and_loads(program: Run, book: Path, tmp_path: Path) -> None:
+def test_a_run_with_masked_documents_learns_resumes_and_loads(in_process: Run, book: Path, tmp_path: Path) -> None:
     """Guards against a setting that training, validation, maps and a loaded run do not share, or that a checkpoint
     loses."""
-    done = program("train.py", *RECIPE, "model.mask_documents=true", "name=masked")
+    done = in_process("train.py", *RECIPE, "model.mask_documents=true", "name=masked")
     assert done.returncode == 0, done.stderr
     masked = losses(tmp_path / "runs" / "masked")
     assert all(0 < loss < 10 for loss in masked)
@@ -38,15 +38,15 @@ def test_a_run_with_masked_documents_learns_resumes_and_loads(program: Run, book
     assert run.model.config.mask_documents
     assert run.model.eos_id == run.tokenizers[0].eos_id
 
-    resumed = program("train.py", "resume=runs/masked", "trainer.steps=8")
+    resumed = in_process("train.py", "resume=runs/masked", "trainer.steps=8")
     assert resumed.returncode == 0, resumed.stderr
     assert len(losses(tmp_path / "runs" / "masked")) > len(masked)
 
-    refused = program("train.py", "resume=runs/masked", "model.mask_documents=false")
+    refused = in_process("train.py", "resume=runs/masked", "model.mask_documents=false")
     assert refused.returncode == 2
     assert "model.mask_documents: cannot change on resume" in refused.stderr
 
-    written = program("generate.py", "run=runs/masked", "prompt=The", "max_tokens=8")
+    written = in_process("generate.py", "run=runs/masked", "prompt=The", "max_tokens=8")
     assert written.returncode == 0, written.stderr
 
 

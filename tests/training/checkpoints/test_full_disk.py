@@ -251,7 +251,9 @@ def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) 
     assert whole_checkpoints(folder) == [2, 4]
 
 
-def test_a_program_that_cannot_save_leaves_with_2_and_goes_on_when_it_can(program: Run, book: Path) -> None:
+def test_a_program_that_cannot_save_leaves_with_2_and_goes_on_when_it_can(
+    program: Run, in_process: Run, book: Path
+) -> None:
     """Guards the same through train.py, with a limit on file sizes instead of a full disk."""
     recipe = [
         *TINY,
@@ -262,7 +264,7 @@ def test_a_program_that_cannot_save_leaves_with_2_and_goes_on_when_it_can(progra
         "name=run",
         "trainer.keep=0",
     ]
-    assert program("train.py", *recipe).returncode == 0
+    assert in_process("train.py", *recipe).returncode == 0
     command = 'ulimit -f 40; exec "$0" "$@"'
     limited = program("train.py", "resume=runs/run", "trainer.steps=9", before=["bash", "-c", command])
     assert limited.returncode == 2, limited.stdout
@@ -273,5 +275,5 @@ def test_a_program_that_cannot_save_leaves_with_2_and_goes_on_when_it_can(progra
     assert "Traceback" not in limited.stdout
     run = book.parent / "runs" / "run"
     assert whole_checkpoints(run) == [6]
-    assert program("train.py", "resume=runs/run", "trainer.steps=9").returncode == 0
+    assert in_process("train.py", "resume=runs/run", "trainer.steps=9").returncode == 0
     assert whole_checkpoints(run) == [9]

@@ -41,7 +41,9 @@ def test_a_run_goes_on_with_the_checkpoint_before_while_a_fault_lasts(
     assert [path.name for path in (run / "checkpoints").glob("*step*")] == ["step-00000006"]
 
 
-def test_a_run_whose_last_checkpoint_cannot_be_written_ends_with_one_sentence(program: Run, book: Path) -> None:
+def test_a_run_whose_last_checkpoint_cannot_be_written_ends_with_one_sentence(
+    program: Run, in_process: Run, book: Path
+) -> None:
     """Guards against exit code 0 if the end of the training is not saved, and against the loss of the checkpoint
     before."""
     run = book.parent / "runs" / "run"
@@ -55,7 +57,7 @@ def test_a_run_whose_last_checkpoint_cannot_be_written_ends_with_one_sentence(pr
     assert checkpoint_step(last) == 3
     load_weights(last)
     load_state(last)
-    assert program("train.py", "resume=runs/run").returncode == 0
+    assert in_process("train.py", "resume=runs/run").returncode == 0
     assert checkpoint_step(checkpoint_path(run)) == 6
 
 

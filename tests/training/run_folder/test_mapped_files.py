@@ -39,7 +39,7 @@ def with_change_in_the_middle(folder: Path, change: Callable[[], None], steps: i
 
 
 @pytest.mark.slow
-def test_a_token_file_that_is_truncated_ends_the_run_with_one_sentence(program: Run, book: Path) -> None:
+def test_a_token_file_that_is_truncated_ends_the_run_with_one_sentence(in_process: Run, book: Path) -> None:
     """Guards against a run that SIGBUS kills without a word, and against the loss of its checkpoint."""
     files = []
 
@@ -60,7 +60,8 @@ def test_a_token_file_that_is_truncated_ends_the_run_with_one_sentence(program: 
     load_weights(last)
     load_state(last)
     shutil.rmtree(book.parent / ".cache")
-    again = program("train.py", "resume=runs/run", f"trainer.steps={checkpoint_step(last) + 5}", "trainer.test=false")
+    more = f"trainer.steps={checkpoint_step(last) + 5}"
+    again = in_process("train.py", "resume=runs/run", more, "trainer.test=false")
     assert again.returncode == 0, again.stderr
 
 

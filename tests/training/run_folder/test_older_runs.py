@@ -9,10 +9,10 @@ from tests.conftest import TINY, Run
 from training.run_folder.saved_config import load_config
 
 
-def old_run(program: Run, book: Path, position: str) -> Path:
+def old_run(in_process: Run, book: Path, position: str) -> Path:
     """Return a tiny run whose config.yaml has no version, like those of early versions."""
     text = ["data=text", f"data.path={book}", "tokenizer=char"]
-    done = program("train.py", *TINY, *text, f"model.position={position}", "name=old", "trainer.test=false")
+    done = in_process("train.py", *TINY, *text, f"model.position={position}", "name=old", "trainer.test=false")
     assert done.returncode == 0, done.stderr
     config = book.parent / "runs" / "old" / "config.yaml"
     text = config.read_text(encoding="utf-8")
@@ -21,16 +21,16 @@ def old_run(program: Run, book: Path, position: str) -> Path:
     return config
 
 
-def test_rotary_weights_of_an_older_format_are_refused(program: Run, book: Path) -> None:
+def test_rotary_weights_of_an_older_format_are_refused(in_process: Run, book: Path) -> None:
     """Guards against weights with another numbering of rotary pairs: they load, and silently generate nonsense."""
-    config = old_run(program, book, "rotary")
+    config = old_run(in_process, book, "rotary")
     before = config.read_text(encoding="utf-8")
     for script, *arguments in (
         ("generate.py", "run=runs/old", "prompt=The"),
         ("train.py", "resume=runs/old", "trainer.steps=8"),
         ("train.py", *TINY, "data=text", f"data.path={book}", "init_from=runs/old", "name=new"),
     ):
-        done = program(script, *arguments)
+        done = in_process(script, *arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("error: runs/old: was trained with a different pairing of rotary positions")
         assert "train it again" in done.stderr
@@ -39,21 +39,21 @@ def test_rotary_weights_of_an_older_format_are_refused(program: Run, book: Path)
     assert not (book.parent / "runs" / "new").exists()
 
 
-def test_a_run_of_a_newer_version_is_refused(program: Run, book: Path) -> None:
+def test_a_run_of_a_newer_version_is_refused(in_process: Run, book: Path) -> None:
     """Guards against a future format read with today's rules."""
-    config = old_run(program, book, "learned")
+    config = old_run(in_process, book, "learned")
     config.write_text("format: 3\n" + config.read_text(encoding="utf-8"), encoding="utf-8")
-    done = program("generate.py", "run=runs/old", "prompt=The")
+    done = in_process("generate.py", "run=runs/old", "prompt=The")
     assert done.returncode == 2
     assert "newer version" in done.stderr
 
 
-def test_other_positions_of_an_older_format_still_serve(program: Run, book: Path) -> None:
+def test_other_positions_of_an_older_format_still_serve(in_process: Run, book: Path) -> None:
     """Guards against rejecting runs whose weights have kept their meaning."""
-    config = old_run(program, book, "learned")
-    written = program("generate.py", "run=runs/old", "prompt=The", "max_tokens=5")
+    config = old_run(in_process, book, "learned")
+    written = in_process("generate.py", "run=runs/old", "prompt=The", "max_tokens=5")
     assert (written.returncode, written.stderr.count("error")) == (0, 0)
-    resumed = program("train.py", "resume=runs/old", "trainer.steps=8")
+    resumed = in_process("train.py", "resume=runs/old", "trainer.steps=8")
     assert resumed.returncode == 0, resumed.stderr
     assert config.read_text(encoding="utf-8").startswith("format: 2\n")
 
