@@ -16,11 +16,11 @@ def contender(function: str, label: str = "", /, *, ours: bool = False, **argume
     return Contender(label or function, f"tests.benchmarks.contenders:{function}", arguments, ours)
 
 
-def run(tmp_path: Path, *contenders: Contender, **settings: object) -> Result:
-    """Run a quick measurement and return the result as loaded from disk."""
+def run(tmp_path: Path, *contenders: Contender, peak: dict[str, float] | None = None, **settings: object) -> Result:
+    """Run a quick measurement and return the result as loaded from disk. peak: of the machine, None: it is measured."""
     benchmark = Benchmark("trivial", "Nothing much", "things", contenders, contenders[0].name)
     quick = {"rounds": 3, "seconds": 0.02, "warm_up": 0.0} | settings
-    measure(benchmark, MeasureSettings(to=str(tmp_path), **quick))  # type: ignore[arg-type]
+    measure(benchmark, MeasureSettings(to=str(tmp_path), **quick), peak)  # type: ignore[arg-type]
     return Result.load(tmp_path / "trivial.json")
 
 
@@ -96,9 +96,8 @@ def test_the_result_names_machine_versions_and_matrix_peak(measured: tuple[Resul
 def test_who_fails_in_company_gets_another_try_alone(tmp_path: Path) -> None:
     """Guards against the loss of a contender that ran out of GPU memory only because others were set up in parallel."""
     mark = str(tmp_path / "mark")
-    result = run(
-        tmp_path, contender("crowded", mark=mark), contender("holding", megabytes=1), contender("broken"), at_once=3
-    )
+    crowd = (contender("crowded", mark=mark), contender("holding", megabytes=1), contender("broken"))
+    result = run(tmp_path, *crowd, peak={"bf16": 1e12}, at_once=3)
     status = [row.status for row in result.rows]
     assert status == ["measured", "measured", "failed: IndexError: pop from empty list"]
 
@@ -109,7 +108,7 @@ def test_who_is_not_ready_in_time_is_cut_and_the_others_are_measured(tmp_path: P
     benchmark = Benchmark(
         "trivial", "Nothing much", "things", (contender("endless"), contender("holding", megabytes=1)), "endless"
     )
-    settings = MeasureSettings(rounds=1, seconds=0.02, warm_up=0.0, to=str(tmp_path), at_once=2, limit=10.0)
+    settings = MeasureSettings(rounds=1, seconds=0.02, warm_up=0.0, to=str(tmp_path), at_once=2, limit=5.0)
     result = measure(benchmark, settings, {"bf16": 1e12})
     assert [row.status for row in result.rows] == ["not measured: set-up exceeded the time limit", "measured"]
     assert result.rows[1].rounds
