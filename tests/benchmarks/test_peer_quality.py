@@ -33,7 +33,7 @@ def test_a_peer_is_trained_and_scored_like_the_run(
     train_command()
     own = json.loads(Path("runs/run/test.json").read_text(encoding="utf-8"))
     peer_quality(
-        PeerQualitySettings(run="runs/run", minutes=0.1, trial_minutes=0.02, rates="1e-3,1e-2", to="peer.json")
+        PeerQualitySettings(run="runs/run", minutes=0.04, trial_minutes=0.01, rates="1e-3,1e-2", to="peer.json")
     )
     found = json.loads(Path("peer.json").read_text(encoding="utf-8"))
     assert found["rate"] == float(min(found["trials"], key=found["trials"].__getitem__))
