@@ -16,7 +16,8 @@ from benchmarks.gpu.figures import Figure, StageSettings, stage
 from benchmarks.harness import ROOT
 
 AT_ONCE = 3
-"""Number of pytest-xdist workers per test file, if installed: most of the time is spent compiling."""
+"""Number of pytest-xdist workers per test file, if installed: most of the time is spent compiling. One in a dry run,
+in which each worker does little but import torch."""
 
 
 @stage
@@ -24,7 +25,7 @@ def tests(settings: StageSettings) -> Iterator[Figure]:
     """Run `pytest -m gpu` on tests/gpu/test_*.py, all files in parallel; report the counts and each failure."""
     deadline = time.monotonic() + settings.seconds
     environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
-    workers = ["-n", str(AT_ONCE)] if find_spec("xdist") else []
+    workers = ["-n", "1" if settings.dry_run else str(AT_ONCE)] if find_spec("xdist") else []
     options = ["-m", "gpu", "-p", "no:cacheprovider", "-ra", *workers]
     with tempfile.TemporaryDirectory() as folder:
         running = []
