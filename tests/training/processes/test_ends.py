@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import ROOT, TINY, environment
 from tests.training.processes.test_program import RECIPES, metrics
-from tests.training.processes.torchrun import command, torchrun
+from tests.training.processes.torchrun import command, forked, torchrun
 
 TRAIN = ROOT / "train.py"
 
@@ -111,7 +111,7 @@ def test_a_killed_worker_is_restarted_and_the_run_ends_as_if_undisturbed(tmp_pat
     """Guards against a restarted command that finds the name of its run taken, or begins again; the dropout masks of
     all processes are compared too, since the curves must be equal to the last bit."""
     settings = [*SETTINGS, "trainer.steps=60", "trainer.evaluate_every=20"]
-    straight = torchrun(2, TRAIN, *settings, "name=straight", folder=tmp_path)
+    straight = forked(2, TRAIN, *settings, "name=straight", folder=tmp_path)
     assert straight.returncode == 0, straight.stderr
     for worker in (0, 1):
         name = f"killed-{worker}"
