@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -162,8 +164,24 @@ def book(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a tiny run of each task; the GPT's tokenizer has byte fallback."""
+    """Return a folder with a tiny run of each task; the GPT's tokenizer has byte fallback. Of the workers of
+    pytest-xdist, one trains and each gets a copy, since tests write into it."""
     folder = tmp_path_factory.mktemp("trained")
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        train_both(folder)
+        return folder
+    shared = tmp_path_factory.getbasetemp().parent / "trained"  # of this session, unlike without workers
+    with FileLock(f"{shared}.lock"):
+        if not shared.exists():
+            begun = tmp_path_factory.mktemp("training")
+            train_both(begun)
+            begun.rename(shared)
+    shutil.copytree(shared, folder, symlinks=True, dirs_exist_ok=True)
+    return folder
+
+
+def train_both(folder: Path) -> None:
+    """Train a tiny run of each task in a folder."""
     for task, more in {"gpt": ["tokenizer.byte_fallback=true"], "translate": ["trainer.steps=40"]}.items():
         done = subprocess.run(
             [
@@ -184,4 +202,3 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-    return folder
