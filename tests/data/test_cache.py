@@ -196,6 +196,7 @@ def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(tmp_
     scratch.mkdir()
     program = (
         "import os, signal, sys\n"
+        "import datasets\n"  # before functions are watched, which would make its import several times as slow
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a test run in the background ignores it
         "from data.config import DataConfig, TokenizerConfig\n"
         "from data.prepare import prepare\n"
