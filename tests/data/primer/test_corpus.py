@@ -255,15 +255,15 @@ def test_size() -> None:
 
 @pytest.mark.slow
 def test_there_are_200_000_pairs_and_100_000_stories() -> None:
-    """Guards the documented maximum sizes: `rows` fails if the grammar cannot generate that many distinct rows."""
+    """Guards the documented maximum sizes: `rows` fails if the grammar cannot generate that many distinct rows. English
+    alone is written: a sentence has one translation."""
     chooser = Chooser(random.Random(17))
-    pairs: set[tuple[str, str]] = set()
+    sentences: set[str] = set()
     for _ in range(600_000):
-        english, japanese = derive(chooser).written()
-        pairs.add((english.text, japanese.text))
-        if len(pairs) == 200_000:
+        sentences.add(write(derive(chooser).english, english=True).text)
+        if len(sentences) == 200_000:
             break
-    assert len(pairs) == 200_000
+    assert len(sentences) == 200_000
     stories: set[str] = set()
     for _ in range(200_000):
         teller = Teller(chooser)
