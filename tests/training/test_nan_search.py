@@ -20,7 +20,7 @@ from training.trainer import Trainer
 Spoil = Callable[[Model], Any]
 
 
-def gpt_trainer(**settings: Any) -> Trainer:
+def gpt_trainer(layers: int = 2, **settings: Any) -> Trainer:
     """Return a trainer of a tiny GPT with dropout, whose batches name their windows."""
     torch.manual_seed(1)
     ids = torch.randint(0, 20, (6, 4, 9))
@@ -29,9 +29,8 @@ def gpt_trainer(**settings: Any) -> Trainer:
         trainer=TrainerConfig(steps=6, log_every=1, evaluate_every=2, find_nan=True, **settings),
         schedule=ScheduleConfig(warmup=0),
     )
-    return Trainer(
-        config, GPT(ModelConfig(layers=2, heads=2, width=16, context=8, dropout=0.1), 20), Listed(batches), CPU, 1.0
-    )
+    model = GPT(ModelConfig(layers=layers, heads=2, width=16, context=8, dropout=0.1), 20)
+    return Trainer(config, model, Listed(batches), CPU, 1.0)
 
 
 def sentence(each: Trainer, folder: Path) -> str:
@@ -129,7 +128,7 @@ def test_gradients_whose_norm_alone_overflows_are_explained(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_a_compiled_model_is_searched_uncompiled(tmp_path: Path) -> None:
     """Guards against hooks that never fire in compiled code."""
-    each = gpt_trainer(compile="on")
+    each = gpt_trainer(layers=1, compile="on")
     with torch.no_grad():
         each.model.blocks[0].attention.query_key_value.weight.fill_(3e38)  # type: ignore[union-attr,index]
     message = sentence(each, tmp_path / "run")
