@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,17 +12,29 @@ from tests.security.conftest import run
 
 pytestmark = pytest.mark.slow
 
+ONE_BY_ONE = """
+import json, sys
+from tests.conftest import COMMANDS
+for script, *arguments in json.loads(sys.argv[1]):
+    sys.argv = [script, *arguments]
+    COMMANDS[script]()
+    print(f"{script} has ended", file=sys.stderr, flush=True)
+"""
+"""Runs several programs in one process: their imports would take most of the time."""
+
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_training_and_generation_open_no_connection(runs: Path, offline: dict[str, str], task: str) -> None:
     """Guards privacy, and clusters without a network: neither libraries nor the program connect or resolve names."""
     vocabulary = [setting for setting in TINY if not setting.startswith("trainer.steps")]
-    trained = run(runs, "train.py", *vocabulary, f"task={task}", "trainer.steps=3", env=offline)
-    assert (trained.returncode, "NETWORK" in trained.stderr) == (0, False), trained.stderr
-    written = run(runs, "generate.py", f"run=runs/{task}", "prompt=The cat", "attention=true", env=offline)
-    assert (written.returncode, "NETWORK" in written.stderr) == (0, False), written.stderr
-    exported = run(runs, "export.py", f"run=runs/{task}", f"to={task}", env=offline)
-    assert (exported.returncode, exported.stderr) == (0, "")
+    commands = (
+        ("train.py", *vocabulary, f"task={task}", "trainer.steps=3"),
+        ("generate.py", f"run=runs/{task}", "prompt=The cat", "attention=true"),
+        ("export.py", f"run=runs/{task}", f"to={task}"),
+    )
+    done = run(runs, "-c", ONE_BY_ONE, json.dumps(commands), env=offline)
+    assert (done.returncode, "NETWORK" in done.stderr) == (0, False), done.stderr
+    assert done.stderr.endswith("generate.py has ended\nexport.py has ended\n"), "an export says nothing"
     listed = run(runs, "-m", "attention_maps", "list", "runs", env=offline)
     assert (listed.returncode, listed.stderr) == (0, "")
 
