@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Run, environment
+from tests.conftest import ROOT, Run, call, environment
 from tests.test_generate_interactive import at_a_terminal
 
 pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
@@ -42,25 +42,29 @@ def test_both_engines_print_the_same_translations_in_the_same_order(generate: Ru
 
 
 @pytest.mark.slow
-def test_a_setting_that_is_lacking_is_said_once_and_torch_decodes(generate: Run) -> None:
+def test_a_setting_that_is_lacking_is_said_once_and_torch_decodes(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Guards against a setting without effect."""
-    done = generate("run=runs/gpt", "prompt=Emi", "min_p=0.2", "max_tokens=5", "engine=ctranslate2")
+    monkeypatch.chdir(trained)
+    settings = ("generate.py", "run=runs/gpt", "prompt=Emi", "min_p=0.2", "max_tokens=5")
+    done = call(*settings, "engine=ctranslate2", monkeypatch=monkeypatch, capsys=capsys)
     assert done.returncode == 0
     assert done.stderr == "note: decoded by torch: min_p=0.2: CTranslate2 has no such setting\n"
-    assert done.stdout == generate("run=runs/gpt", "prompt=Emi", "min_p=0.2", "max_tokens=5", "engine=torch").stdout
+    assert done.stdout == call(*settings, "engine=torch", monkeypatch=monkeypatch, capsys=capsys).stdout
 
 
 @pytest.mark.slow
-def test_a_run_that_cannot_be_written_to_is_named(trained: Path, tmp_path: Path, program: Run) -> None:
+def test_a_run_that_cannot_be_written_to_is_named(trained: Path, tmp_path: Path, in_process: Run) -> None:
     """Guards against a traceback where the export cannot be stored, and a shared run that nobody else can use."""
     shutil.copytree(trained / "runs" / "gpt", tmp_path / "gpt", symlinks=True, ignore=shutil.ignore_patterns("engine"))
     (tmp_path / "gpt" / "engine").write_text("a file instead of a folder")
-    done = program("generate.py", "run=gpt", "prompt=Emi", "engine=ctranslate2")
+    done = in_process("generate.py", "run=gpt", "prompt=Emi", "engine=ctranslate2")
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: ")
     assert "gpt/engine" in line
-    done = program("generate.py", "run=gpt", "prompt=Emi", "max_tokens=5")
+    done = in_process("generate.py", "run=gpt", "prompt=Emi", "max_tokens=5")
     assert done.returncode == 0
     assert done.stdout.startswith("Emi")
     assert done.stderr.startswith("note: decoded by torch: ")

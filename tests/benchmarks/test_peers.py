@@ -154,11 +154,11 @@ def test_every_sampler_writes_all_tokens(contender: Contender) -> None:
     assert stepped(contender) == 2 * 63
 
 
-def test_every_beam_search_of_a_run_finds_the_same(program: Run, tmp_path: Path) -> None:
+def test_every_beam_search_of_a_run_finds_the_same(in_process: Run, tmp_path: Path) -> None:
     """Guards against a contender that truncates, pads or reorders sources differently, and special tokens in a
     result."""
     settings = "model.norm=layer model.position=sinusoidal model.activation=gelu model.qk_norm=false trainer.test=false"
-    done = program("train.py", "task=translate", *TINY, *settings.split(), "name=tiny")
+    done = in_process("train.py", "task=translate", *TINY, *settings.split(), "name=tiny")
     assert done.returncode == 0, done.stderr
     sentences = tmp_path / "sentences.txt"
     # Long enough that our length limit, which depends on each sentence, is the end of the context, as for the peers.
