@@ -97,6 +97,7 @@ COMMANDS = {
     "evaluate.py": evaluate_command,
     "export.py": export_command,
 }
+"""The programs by the names of their scripts."""
 
 
 def call(
