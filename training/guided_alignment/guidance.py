@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from data.batches.batch import Batch, BatchStream
+from data.batches.batch import IGNORED, Batch, BatchStream
 from data.batches.pairs import PairStream
 from model.blocks import CrossDecoderBlock
 from model.config import ModelConfig
@@ -61,6 +61,7 @@ class Guidance:
             query, key = module.kept  # [B, H, T, D], [B, Hkv, S, D]; with R-Drop, [2B, ...]
             with torch.no_grad():
                 wanted = self.table.alignment(batch.source, batch.inputs if reads else batch.targets)  # [B, T, S]
+                wanted = wanted * (batch.targets != IGNORED).unsqueeze(2)  # a copy made by `in_lockstep` costs nothing
             passes = len(query) // len(wanted)
             key = key[:, head * key.shape[1] // query.shape[1]]
             scores = (query[:, head] @ key.transpose(1, 2)).float() / query.shape[-1] ** 0.5  # [B, T, S]

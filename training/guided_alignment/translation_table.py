@@ -42,13 +42,13 @@ class TranslationTable:
     def alignment(self, source: Tensor, target: Tensor) -> Tensor:
         """Return the probability that a target token is aligned to a source token, [B, T, S] float32.
 
-        source [B, S] and target [B, T] int64; no token that is not in the table, such as padding, is aligned. It is the
-        product of the posteriors of both directions (Liang et al. 2006, section 3): near 0 unless they agree, so that
-        the sum over the source tells how certain the alignment of a token is.
+        source [B, S] and target [B, T] int64; targets may be IGNORED. Only tokens in the table are aligned, padding
+        is not. It is the product of the posteriors of both directions (Liang et al. 2006, section 3): near 0 unless
+        they agree, so that the sum over the source tells how certain the alignment of a token is.
         """
         wanted = source.unsqueeze(1) * self.target_vocab + target.clamp(min=0).unsqueeze(2)  # [B, T, S]
         place = torch.searchsorted(self.keys, wanted).clamp(max=len(self.keys) - 1)
-        found = self.keys[place] == wanted
+        found = (self.keys[place] == wanted) & (target >= 0).unsqueeze(2)
         forward, backward = (
             torch.where(found, each[place], 0.0) for each in (self.target_given_source, self.source_given_target)
         )

@@ -23,6 +23,7 @@ from training.guided_alignment.guidance import Guidance, GuidedHead, guided_head
 from training.guided_alignment.translation_table import learn_translations
 from training.hardware.recomputation import recompute_activations
 from training.loss import batch_loss
+from training.sharding.lockstep import in_lockstep
 
 IDS = SentencePieceTokenizer, SentencePieceTokenizer
 """The special ids of both sides."""
@@ -92,6 +93,16 @@ def test_nothing_is_kept_in_evaluation() -> None:
         copy.deepcopy(model)
         model.features(*batch.model_inputs)  # type: ignore[arg-type]
         assert all(block.cross_attention.kept is None for block in model.decoder)  # type: ignore[union-attr]
+
+
+def test_a_copy_that_keeps_processes_in_lockstep_costs_nothing() -> None:
+    """Guards against alignments that count twice: a process with fewer micro-batches repeats its last one without
+    targets, but with all of its inputs."""
+    model, guidance, batch = guided()
+    _, copied = in_lockstep([batch], 2, "translate")
+    model.features(*copied.model_inputs)  # type: ignore[arg-type]
+    guidance.loss(copied).backward()
+    assert not any(each.grad is not None and each.grad.any() for each in model.parameters())
 
 
 def test_a_model_with_a_single_head_has_one_task() -> None:

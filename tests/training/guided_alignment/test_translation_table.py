@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +22,8 @@ IDS = SentencePieceTokenizer, SentencePieceTokenizer
 """The special ids of both sides."""
 SENTENCES = [([10, 11], [21, 20]), ([10, 12], [20, 22, 22]), ([11, 12, 13], [23, 21, 22]), ([13], [23])]
 """10 to 13 are translated by 20 to 23, in any order."""
+OTHER_IDS: Any = SimpleNamespace(pad_id=39, bos_id=39, eos_id=0)
+"""The special ids of a model of Marian."""
 
 
 def pairs_of(sentences: list[tuple[list[int], list[int]]]) -> Pairs:
@@ -75,6 +80,16 @@ def test_tokens_are_aligned_to_their_translations() -> None:
     assert not found[1, 3].any()  # padding of the target
     assert not found[1, :, [1, 3]].any()  # an unknown source token, and padding
     assert found.sum(dim=2).max() <= 1 + 1e-6
+
+
+def test_padding_is_not_aligned_whatever_the_id_of_eos() -> None:
+    """Guards models of Marian, whose eos has the id 0: an ignored target is not an eos, and takes no share from one."""
+    pairs = replace(pairs_of(SENTENCES), source_tokenizer=OTHER_IDS, target_tokenizer=OTHER_IDS)
+    table = learn_translations(pairs, np.arange(len(SENTENCES)), 40)
+    source, target = torch.tensor([[10, 11, 0]]), torch.tensor([[21, 20, 0]])
+    padded = table.alignment(source, torch.tensor([[21, 20, 0, -100, -100]]))
+    assert not padded[:, 3:].any()
+    torch.testing.assert_close(padded[:, :3], table.alignment(source, target))
 
 
 def test_an_alignment_is_the_product_of_both_directions() -> None:
