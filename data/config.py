@@ -21,7 +21,8 @@ class DataConfig:
     chunked encoding (HTTP/1.0), a truncated download cannot be detected."""
 
     valid_path: str | None = None
-    """Validation file(s); null uses those found in the folder or, if there are none, splits off a part of `path`."""
+    """Validation file(s), which are not trained on even if the folder or glob of `path` contains them; null uses those
+    found in the folder or, if there are none, splits off a part of `path`."""
 
     test_path: str | None = None
     """Test file(s); null uses those found in the folder or, if there are none, splits off `test_fraction` of `path`."""

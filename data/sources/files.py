@@ -52,7 +52,7 @@ def locate(config: DataConfig, task: str) -> Located:
         if path:
             splits[split] = _entries(path, f"data.{split}_path", config)
     held_out = {file.resolve() for split in splits if split != "train" for entry in splits[split] for file in entry}
-    if folder.is_dir():  # files assigned to another split are not used for training
+    if folder.is_dir() or len(splits["train"]) > 1:  # of a folder or a glob, files of another split are left out
         splits["train"] = [entry for entry in splits["train"] if entry[0].resolve() not in held_out]
         if not splits["train"]:
             raise DataError(

@@ -163,13 +163,15 @@ def test_what_a_folder_holds_besides_its_splits_is_told(tmp_path: Path, text_con
     assert load(text_config(tmp_path / "mixed" / "*.txt"), "gpt").notes == []
 
 
-def test_a_file_of_the_folder_that_is_named_for_validation_is_used_for_that_alone(
-    tmp_path: Path, text_config: Config
+@pytest.mark.parametrize("among", ["books", "books/*.txt"])
+def test_a_file_that_is_named_for_validation_is_used_for_that_alone(
+    tmp_path: Path, text_config: Config, among: str
 ) -> None:
-    """Guards against training on the validation text, and against a note that lists it as unused."""
+    """Guards against training on the validation text, in a folder or matched by a glob, and against a note that lists
+    it as unused."""
     write(tmp_path / "books" / "a.txt", "a" * 100)
     write(tmp_path / "books" / "held.txt", "h" * 100)
-    config = text_config(tmp_path / "books")
+    config = text_config(tmp_path / among)
     config.valid_path = str(tmp_path / "books" / "held.txt")
     rows = load(config, "gpt")
     assert ([row["text"] for row in rows["train"]], [row["text"] for row in rows["valid"]]) == (
