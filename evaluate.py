@@ -39,16 +39,18 @@ def evaluate(settings: EvaluateSettings) -> None:
     name, other_name, split = str(settings.run), settings.compare, str(settings.split)
     runs = named_runs(name, settings.checkpoint)
     others = named_runs(other_name, settings.checkpoint) if other_name else []
-    configs = [load_config(run) for run, _ in (*runs, *others)]
-    tasks = [each.task for each in (configs[0], *configs[len(runs) :][:1])]
-    contexts, both = [each.model.context for each in configs], [each.data.both_directions for each in configs]
+    members = [[load_config(run) for run, _ in each] for each in (runs, others) if each]
+    config = members[0][0]
+    tasks = [configs[0].task for configs in members]
+    contexts = [min(each.model.context for each in configs) for configs in members]
+    both = [all(each.data.both_directions for each in configs) for configs in members]
     if found := run_problems(settings, tasks, contexts, both):
         raise UserError(*found)
     path = result_path(settings, runs[0][0], len(runs))
 
     # The model and the split, tokenised with its tokenizer; the same texts for the second run.
     device = choose_hardware(settings.device, "float32", None, key="device").device
-    texts = moved(configs[0].data, settings.data)
+    texts = moved(config.data, settings.data)
     subject = load_subject(name, settings.checkpoint, texts, split, device)
     other = load_subject(other_name, settings.checkpoint, texts, split, device) if other_name else None
 
@@ -56,7 +58,7 @@ def evaluate(settings: EvaluateSettings) -> None:
     with advised(lambda: "choose device=cpu, or a smaller beam_size"), evaluation_kernels(device):
         if settings.tune:
             result = tuning_report(subject, settings)
-        elif configs[0].task == "gpt":
+        elif config.task == "gpt":
             result = text_report(subject, other, settings)
         else:
             result = translation_report(subject, other, settings)

@@ -97,8 +97,7 @@ class EvaluateSettings:
 
     json: str | None = None
     """Output file. Default: evaluation/SPLIT.json in the run folder; for an ensemble evaluation/SPLIT.ensemble.json in
-    that of its first run. An earlier result of another checkpoint or other
-    settings is renamed, not overwritten."""
+    that of its first run. An earlier result of another checkpoint or other settings is renamed, not overwritten."""
 
     data: DataPlace = field(default_factory=DataPlace)
     neighbours: NeighbourConfig = field(default_factory=NeighbourConfig)
@@ -150,8 +149,8 @@ def is_checkpoint(name: str) -> bool:
 def run_problems(
     settings: EvaluateSettings, tasks: Sequence[str], contexts: Sequence[int], both_directions: Sequence[bool]
 ) -> list[str]:
-    """Return one sentence for each given setting that does not fit the run, or the runs to compare, of which these are
-    the values of `task`, `model.context` and `data.both_directions`."""
+    """Return one sentence for each given setting that does not fit `run` or `compare`, of which these are the values of
+    `task`, `model.context` and `data.both_directions`; of an ensemble, those of the whole."""
     task, shortest, stride = tasks[0], min(contexts), settings.stride
     does = "is a language model" if task == "gpt" else "translates"
     unset = EvaluateSettings()
@@ -162,7 +161,7 @@ def run_problems(
     if stride is not None and stride > shortest and not found:
         found.append(f"stride={stride}: must not exceed model.context={shortest}: tokens between windows are skipped")
     if settings.reverse and task == "translate" and not all(both_directions):
-        name = settings.run if not both_directions[0] or settings.compare is None else settings.compare
+        name = settings.compare if both_directions[0] else settings.run
         found.append(f"reverse=true: {name} {ONE_DIRECTION}")
     if len(set(tasks)) > 1:
         found.append(f"compare={settings.compare}: has task={tasks[1]}, but {settings.run} has task={task}")

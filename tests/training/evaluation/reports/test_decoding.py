@@ -108,6 +108,9 @@ def test_a_run_with_both_directions_translates_both_ways(folder: Path, evaluate:
     problem = "reverse=true: runs/pairs was trained in one direction only (data.both_directions=false)"
     for answer in (evaluate("run=runs/pairs", "reverse=true"), generate("run=runs/pairs", "prompt=x", "reverse=true")):
         assert answer == (2, "", f"error: {problem}\n")
+    mixed = problem.replace("runs/pairs", "runs/both,runs/pairs")
+    asked = evaluate("run=runs/both,runs/pairs", "compare=runs/both", "reverse=true")
+    assert asked == (2, "", f"error: {mixed}\n"), "the ensemble has a member of one direction, the other run has not"
 
 
 @pytest.mark.slow
