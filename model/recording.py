@@ -143,16 +143,6 @@ def replace_head_outputs(model: nn.Module, outputs: Mapping[Head, Tensor | float
 
 
 @contextmanager
-def silence_head(model: nn.Module, kind: str, layer: int, head: int) -> Iterator[None]:
-    """Zero the output of one head of `model` (not compiled) inside the block (Michel et al. 2019).
-
-    Raises LookupError if the head does not exist.
-    """
-    with replace_head_outputs(model, {(kind, layer, head): 0.0}):
-        yield
-
-
-@contextmanager
 def record_head_outputs(model: nn.Module) -> Iterator[dict[Head, Tensor]]:
     """Record the output of every head in the last forward pass of `model` (not compiled) inside the block, each
     [B, T, D], before the output projection."""

@@ -23,7 +23,7 @@ from inspection.effects import effects_of
 from inspection.models import Models
 from inspection.question import EffectsQuestion
 from inspection.texts import example_of
-from model.recording import head_places, silence_head
+from model.recording import head_places, replace_head_outputs
 from tests.conftest import ROOT, environment
 from training.checkpoints.files import load_weights, write_weights_alone
 from training.checkpoints.snapshot import Snapshot
@@ -223,7 +223,7 @@ def test_a_removed_head_equals_a_silenced_one(asking: Asking, trained: Path, tas
     inputs = [torch.tensor([list(sample.reads.ids)])]
     if sample.source is not None:
         inputs.insert(0, torch.tensor([list(sample.source.ids)]))
-    with torch.no_grad(), silence_head(run.model, kind, 0, 1):
+    with torch.no_grad(), replace_head_outputs(run.model, {(kind, 0, 1): 0.0}):
         expected = run.model(*inputs)[0].softmax(-1)
     with torch.no_grad():
         whole = run.model(*inputs)[0].softmax(-1)

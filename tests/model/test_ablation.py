@@ -13,7 +13,7 @@ from model.attention import attention
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from model.recording import chosen_heads, record_attention, record_head_outputs, replace_head_outputs, silence_head
+from model.recording import chosen_heads, record_attention, record_head_outputs, replace_head_outputs
 
 Sharpen = Callable[[Any], Any]
 
@@ -39,7 +39,7 @@ def test_zero_equals_an_attention_function_without_the_head(gpt: GPT) -> None:
     expected = gpt(tokens)
     del gpt.blocks[1].attention.attend
     whole = gpt(tokens)
-    with silence_head(gpt, "decoder", 1, 1):
+    with replace_head_outputs(gpt, {("decoder", 1, 1): 0.0}):
         assert torch.equal(gpt(tokens), expected)
     assert torch.equal(gpt(tokens), whole)
     assert not torch.equal(expected, whole)

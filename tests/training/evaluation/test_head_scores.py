@@ -23,7 +23,7 @@ from interpretability.recorder import record
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from model.recording import silence_head
+from model.recording import replace_head_outputs
 from training.evaluation.head_importance import head_importance
 from training.evaluation.head_scores import Case, HeadScores, alignment_scores, antecedent_scores, maps
 from training.evaluation.recorded_examples import pair_example, text_example
@@ -240,7 +240,7 @@ def test_a_silenced_head_adds_nothing_and_comes_back(
     with torch.no_grad():
         before = translator(source, target)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(silence_head(translator, "cross", 1, 2))
+            stack.enter_context(replace_head_outputs(translator, {("cross", 1, 2): 0.0}))
             translator(source, target)
         after = translator(source, target)
     hook.remove()
@@ -250,7 +250,10 @@ def test_a_silenced_head_adds_nothing_and_comes_back(
     remainder = difference[0] - difference[0] @ torch.linalg.pinv(part.T) @ part.T
     assert remainder.abs().max() < 1e-5
     assert torch.equal(before, after)
-    with pytest.raises(LookupError, match="no head 4 in cross layer 1"), silence_head(translator, "cross", 1, 4):
+    with (
+        pytest.raises(LookupError, match="no head 4 in cross layer 1"),
+        replace_head_outputs(translator, {("cross", 1, 4): 0.0}),
+    ):
         pass
 
 

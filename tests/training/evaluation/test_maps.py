@@ -19,7 +19,7 @@ from attention_maps.files import store
 from data.config import DataConfig, TokenizerConfig
 from data.prepare import prepare
 from model.config import ModelConfig
-from model.recording import silence_head
+from model.recording import replace_head_outputs
 from training.config import TrainConfig
 from training.evaluation.evaluators import evaluator_for
 from training.evaluation.head_importance import example_batch, mean_loss
@@ -158,7 +158,7 @@ def test_loss_and_importance_are_those_of_the_given_texts(make: Make, tmp_path: 
     assert batch is not None
     assert batch.inputs.shape[0] == 3
     assert mean_loss(recorder.model, [batch]) == pytest.approx(recorded.loss, abs=1e-4)
-    with silence_head(recorder.model, "cross", 1, 1):
+    with replace_head_outputs(recorder.model, {("cross", 1, 1): 0.0}):
         without = mean_loss(recorder.model, [batch])
     assert recorded.measures["importance"]["cross"][1][1] == pytest.approx(without - recorded.loss, abs=1e-4)
 
