@@ -18,12 +18,13 @@ from data.tokens.tokenizer_training import SPECIAL_NAMES, train_model
 # SentencePiece writes spaces as U+2581 and drops tabs, NULs and final carriage returns from its training text. For a
 # lossless round trip they are replaced by Unicode noncharacters (which no text should contain); noncharacters in the
 # text are escaped by U+FDD0 and a digit.
-_ESCAPE = "\ufdd0"
-_STAND_INS = {"\t": "\ufdd1", "\0": "\ufdd2", "\r": "\ufdd3", "\u2581": "\ufdd4"}
+ESCAPE = "\ufdd0"
+STAND_INS = {"\t": "\ufdd1", "\0": "\ufdd2", "\r": "\ufdd3", "\u2581": "\ufdd4"}
+ESCAPES = {character: f"{ESCAPE}{digit}" for digit, character in enumerate("\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4")}
 _NEEDS_ESCAPE = re.compile("[\t\0\r\u2581\ufdd0-\ufdd4\ud800-\udfff]")
 _TO_MODEL = str.maketrans(
-    _STAND_INS
-    | {character: f"{_ESCAPE}{digit}" for digit, character in enumerate("\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4")}
+    STAND_INS
+    | ESCAPES
     | {chr(half): "\ufffd" for half in range(0xD800, 0xE000)}  # bytes of a prompt that are not UTF-8
 )
 _ESCAPED = re.compile("\ufdd0([0-4]?)|([\ufdd1-\ufdd4])")
@@ -68,7 +69,7 @@ class SentencePieceTokenizer(Tokenizer):
     """
 
     suffix = ".model"
-    escape = _ESCAPE
+    escape = ESCAPE
     pad_id, unk_id, bos_id, eos_id = 0, 1, 2, 3
     start_id = eos_id  # a text ends where the next one begins
     special_ids = frozenset((0, 1, 2, 3))

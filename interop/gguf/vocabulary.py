@@ -12,7 +12,7 @@ from typing import Any
 from sentencepiece import sentencepiece_model_pb2
 
 from configs.errors import UserError
-from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
+from data.tokens.sentencepiece_tokenizer import STAND_INS, SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 
 Proto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]  # created when it is imported
@@ -20,8 +20,8 @@ Proto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]  #
 BYTE = 6
 """Type of a token that is one byte. Both libraries number the types alike."""
 
-STAND_INS = str.maketrans({"\ufdd1": "\t", "\ufdd3": "\r"})
-"""What our tokenizer writes for characters that SentencePiece drops; a NUL cannot be in a token of llama.cpp."""
+ORIGINALS = str.maketrans({STAND_INS[character]: character for character in "\t\r"})
+"""The characters for which our tokenizer writes stand-ins; not NUL, which cannot be in a token of llama.cpp."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def vocabulary(tokenizer: Tokenizer) -> Vocabulary:
             "tokenizer.byte_fallback=true with tokenizer.kind=unigram: llama.cpp writes <unk> instead of bytes; train "
             "with tokenizer.byte_fallback=false, or with tokenizer.kind=bpe"
         )
-    tokens = [piece.piece.translate(STAND_INS) for piece in model.pieces]
+    tokens = [piece.piece.translate(ORIGINALS) for piece in model.pieces]
     scores, types = [piece.score for piece in model.pieces], [piece.type for piece in model.pieces]
     added = 256 if kind == "bpe" and not with_bytes else 0
     return Vocabulary(

@@ -1,7 +1,7 @@
 """Our SentencePiece tokenizers as `tokenizer.json` of the library `tokenizers`: the same ids, the same text.
 
 SentencePiece and our `Tokenizer` around it      in tokenizer.json
-escapes of tabs, NULs, U+2581 … (`_escape`)       Replace normalizers, in an order in which none sees another's result
+escapes of tabs, NULs, U+2581 … (`ESCAPES`)       Replace normalizers, in an order in which none sees another's result
 a space is U+2581                                 a Replace normalizer
 no piece spans a newline, or the start of a word  Split pre-tokenizers: short pieces, cached
 BPE: merge the best pair of neighbours            BPE; its merges: all pairs that form a piece, by its score
@@ -20,7 +20,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from configs.errors import UserError
-from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
+from data.tokens.sentencepiece_tokenizer import ESCAPE, ESCAPES, STAND_INS, SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.tokenizer_training import SPECIAL_NAMES
 
@@ -33,10 +33,7 @@ KINDS = {1: "unigram", 2: "bpe", 4: "char"}
 """`TrainerSpec.ModelType` of SentencePiece."""
 
 _SPACE = "\u2581"
-_ESCAPE = "\ufdd0"
-_STAND_INS = {"\t": "\ufdd1", "\0": "\ufdd2", "\r": "\ufdd3", "\u2581": "\ufdd4"}
-_ESCAPED = {character: f"{_ESCAPE}{digit}" for digit, character in enumerate("\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4")}
-"""The escapes of `data.tokens.tokenizer`: a test compares both on random texts."""
+"""What SentencePiece writes for a space."""
 
 _NEVER = -1e6
 """Score of pieces that no text may become; so low that every other way to write the text is better."""
@@ -135,7 +132,7 @@ def unigram(names: list[str], pieces: Pieces, byte_fallback: bool) -> models.Uni
 
 def normalizer() -> normalizers.Normalizer:
     """Return the escapes of our tokenizer, and U+2581 for a space."""
-    steps = {**_ESCAPED, **_STAND_INS, " ": _SPACE}
+    steps = {**ESCAPES, **STAND_INS, " ": _SPACE}
     return normalizers.Sequence([normalizers.Replace(character, content) for character, content in steps.items()])
 
 
@@ -156,14 +153,14 @@ def pre_tokenizer(pieces: Pieces, kind: str, byte_fallback: bool) -> pre_tokeniz
 
 def decoder(unknown: str) -> decoders.Decoder:
     """Return the inverse of `normalizer`; an unknown token becomes U+FFFD."""
-    escaped = {after: before for before, after in {**_STAND_INS, **dict(reversed(_ESCAPED.items()))}.items()}
+    escaped = {after: before for before, after in {**STAND_INS, **dict(reversed(ESCAPES.items()))}.items()}
     return decoders.Sequence(
         [
             decoders.Replace(Regex(rf"\A{unknown}\z"), "\ufffd"),
             decoders.Replace(_SPACE, " "),
             decoders.ByteFallback(),
             decoders.Fuse(),
-            decoders.Replace(Regex(f"{_ESCAPE}(?![0-4])"), "\ufffd"),
+            decoders.Replace(Regex(f"{ESCAPE}(?![0-4])"), "\ufffd"),
             *(decoders.Replace(after, before) for after, before in escaped.items()),
         ]
     )
