@@ -24,7 +24,7 @@ from training.config import TrainConfig
 from training.evaluation.answers import score_answers
 from training.evaluation.held_out import HeldOutLoss, held_out_loss
 from training.evaluation.maps import AttentionRecorder
-from training.evaluation.samples import write_samples
+from training.evaluation.samples import sample_documents
 from training.evaluation.story_scores import story_scores
 from training.evaluation.translation_baselines import baselines
 from training.evaluation.translation_scores import COLUMNS, signatures, translate_rows
@@ -188,7 +188,7 @@ class TextEvaluator(Evaluator):
         count = self.config.trainer.samples
         if count and self.processes.is_main:
             length = min(200, 2 * self.config.model.context)
-            texts = write_samples(self.model, self.prepared.tokenizer, "", count, self.config.seed, length)
+            texts = sample_documents(self.model, self.prepared.tokenizer, count, self.config.seed, length)
             self.log.markdown("samples", "\n\n---\n\n".join(code_block(text, 100) for text in texts), step)
             first = texts[0].strip().replace("\n", " / ")
             self.log.line(f"sample: {first if len(first) <= LONGEST else first[:LONGEST] + ' …'}")

@@ -34,7 +34,7 @@ class HeldOutLoss:
     @property
     def perplexity(self) -> float:
         """Exponential of the mean loss; infinite on overflow."""
-        return math.exp(self.per_token) if self.per_token < 700 else math.inf
+        return perplexity_of(self.per_token)
 
     @property
     def bits_per_byte(self) -> float:
@@ -47,6 +47,11 @@ class HeldOutLoss:
 
     def __str__(self) -> str:
         return f"loss {self.per_token:.4f} | perplexity {self.perplexity:.2f} | {self.bits_per_byte:.4f} bits per byte"
+
+
+def perplexity_of(nats: float) -> float:
+    """Return the perplexity exp(nats) of a mean loss; infinite on overflow."""
+    return math.exp(nats) if nats < 700 else math.inf
 
 
 def held_out_loss(

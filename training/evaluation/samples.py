@@ -7,14 +7,17 @@ from generation.config import SamplingConfig
 from generation.sampling import generate
 from model.fast.decoding import prepare
 from model.gpt import GPT
+from model.size import count_parameters
 from training.hardware.number_format import decoding_format
 
 
-def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, count: int, seed: int, max_tokens: int) -> list[str]:
-    """Generate `count` texts from one prompt (empty: a new document), without changing the global random state."""
-    ready = prepare(model, decoding_format(next(model.parameters()).device, sum(p.numel() for p in model.parameters())))
+def sample_documents(model: GPT, tokenizer: Tokenizer, count: int, seed: int, max_tokens: int) -> list[str]:
+    """Sample `count` documents from their beginning, at most `max_tokens` tokens each, without changing the global
+    random state; document r is seeded with `seed` + r. `model` is in any mode and stays as it is."""
+    device = next(model.parameters()).device
+    ready = prepare(model, decoding_format(device, count_parameters(model)))
     config = SamplingConfig(max_tokens=max_tokens)
-    prompts = [[tokenizer.start_id, *tokenizer.encode(prompt)] for _ in range(count)]
+    prompts = [[tokenizer.start_id]] * count
     written: list[list[int]] = [[] for _ in prompts]
     for tokens in generate(
         ready, prompts, config, seed=seed, stop_ids=tokenizer.stop_ids, banned_ids=tokenizer.never_written
@@ -22,4 +25,4 @@ def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, count: int, see
         for text, token in zip(written, tokens, strict=True):
             if token is not None:
                 text.append(token)
-    return [prompt + tokenizer.decode(ids) for ids in written]
+    return [tokenizer.decode(ids) for ids in written]

@@ -14,7 +14,7 @@ from data.batches.batch import IGNORED, Batch
 from data.prepared import PreparedText
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
-from training.evaluation.held_out import HeldOutLoss, held_out_loss
+from training.evaluation.held_out import HeldOutLoss, held_out_loss, perplexity_of
 from training.evaluation.reports.bootstrap import Figure, Numbers, interval, p_value, resampled, verdict
 from training.evaluation.reports.result import Result
 from training.evaluation.reports.settings import EvaluateSettings
@@ -122,7 +122,7 @@ def count_words(texts: Iterable[str]) -> int:
 
 def text_figures(loss: HeldOutLoss, units: Units, words: int, resamples: int) -> dict[str, Figure]:
     """Return the scores with their intervals. Perplexity per word: exp(nats of the text / words of the text)."""
-    values = loss.metrics() | {"word_perplexity": exponential(loss.nats / words)}
+    values = loss.metrics() | {"word_perplexity": perplexity_of(loss.nats / words)}
     if not resamples:
         return {name: Figure(value) for name, value in values.items()}
     drawn = list(resampled([units.nats, units.tokens, units.bytes], resamples))
@@ -130,16 +130,13 @@ def text_figures(loss: HeldOutLoss, units: Units, words: int, resamples: int) ->
     bounds = {
         "loss": interval([nats / tokens for nats, tokens, _ in drawn]),
         "bits_per_byte": interval([loss.bits_per_byte * (nats / size) / rate for nats, _, size in drawn]),
-        "word_perplexity": interval([exponential(loss.nats / words * (nats / size) / rate) for nats, _, size in drawn]),
+        "word_perplexity": interval(
+            [perplexity_of(loss.nats / words * (nats / size) / rate) for nats, _, size in drawn]
+        ),
     }
     low, high = bounds["loss"]
-    bounds["perplexity"] = exponential(low), exponential(high)
+    bounds["perplexity"] = perplexity_of(low), perplexity_of(high)
     return {name: Figure(value, *bounds[name]) for name, value in values.items()}
-
-
-def exponential(nats: float) -> float:
-    """Return a perplexity; infinite on overflow."""
-    return math.exp(nats) if nats < 700 else math.inf
 
 
 def text_report(subject: Subject, other: Subject | None, settings: EvaluateSettings) -> Result:
