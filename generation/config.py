@@ -108,7 +108,8 @@ class NeighbourConfig:
 
     path: str | None = None
     """Translation: where the pairs are, if not at `data.path` of the run: after the data have moved, or to use other
-    pairs than those of the training. In the same format as the training data."""
+    pairs than those of the training. In the same format as the training data; validation and test pairs are split off
+    if they were split off the training data."""
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
@@ -67,13 +67,14 @@ class Rows:
         return self.open(split)
 
 
-def load(config: DataConfig, task: str) -> Rows:
+def load(config: DataConfig, task: str, *, needs_valid: bool = True) -> Rows:
     """Load the rows of each existing split: `train`, `valid`, `test` (built-in corpus: also `novel`). They are kept in
     `config.cache`, unless streamed.
 
     `task` gpt: column `text` (streamed documents are split into parts of a few pages; the column `document` holds the
     index); translate: columns `source` and `target`, stripped and never empty. The built-in corpus adds its gold
-    columns. Raises DataError naming file, line, key and fix.
+    columns. needs_valid: whether a corpus without validation data is an error, as for training. Raises DataError naming
+    file, line, key and fix.
     """
     settings = {name: value for name, value in asdict(config).items() if name not in _NO_CONTENT}
     notes: list[str] = []
@@ -92,17 +93,17 @@ def load(config: DataConfig, task: str) -> Rows:
         key = content_key(task=task, corpus=CORPUS, **settings)
         build = partial(_primer_rows, config, task)
     if config.streaming:
-        splits = _checked(build(notes, None))
+        splits = _checked(build(notes, None), needs_valid)
         return Rows(list(splits), key, notes, splits.__getitem__)
-    stored = _stored(build, key, cache_folder(config, "rows"))
+    stored = _stored(build, key, cache_folder(config, "rows"), needs_valid)
     return replace(stored, notes=notes + stored.notes, gold=config.source == "primer")
 
 
-def _stored(build: Build, key: str, root: Path) -> Rows:
+def _stored(build: Build, key: str, root: Path, needs_valid: bool) -> Rows:
     def write(folder: Path) -> None:
         notes: list[str] = []
         with TemporaryDirectory(dir=folder) as scratch:
-            splits = _checked(build(notes, Path(scratch)))
+            splits = _checked(build(notes, Path(scratch)), needs_valid)
             with _no_progress_bars():
                 for split, rows in splits.items():
                     rows.save_to_disk(str(folder / split))
@@ -110,6 +111,7 @@ def _stored(build: Build, key: str, root: Path) -> Rows:
 
     folder = cached_folder(root, key, write)
     found = read_prepared(folder / "rows.json")
+    _check_names(found["splits"], needs_valid)
     return Rows(found["splits"], key, found["notes"], partial(_open_stored, folder))
 
 
@@ -120,13 +122,17 @@ def _open_stored(folder: Path, split: str) -> Dataset:
     return datasets.Dataset.load_from_disk(str(folder / split))
 
 
-def _checked(splits: dict[str, Any]) -> dict[str, Any]:
-    if "valid" not in splits:
+def _checked(splits: dict[str, Any], needs_valid: bool) -> dict[str, Any]:
+    _check_names(splits, needs_valid)
+    return {split: splits[split] for split in ("train", "valid", "test", "novel") if split in splits}
+
+
+def _check_names(splits: Container[str], needs_valid: bool) -> None:
+    if needs_valid and "valid" not in splits:
         raise DataError(
             "no validation data: set data.valid_fraction above 0, give data.valid_path, "
             "or put a file named valid.* in the folder of data.path"
         )
-    return {split: splits[split] for split in ("train", "valid", "test", "novel") if split in splits}
 
 
 @contextmanager

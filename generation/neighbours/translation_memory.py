@@ -75,7 +75,8 @@ def sides(rows: Any, reverse: bool = False) -> tuple[list[str], list[str]]:
 
 
 def load_memory(data: DataConfig, config: NeighbourConfig, reverse: bool = False) -> TranslationMemory | None:
-    """Load the training pairs of a run with these data settings, or those at `config.path`; None without retrieval.
+    """Load the training pairs of a run with these data settings, or those at `config.path`, from which validation
+    and test pairs are split off as in the training; None without retrieval.
 
     Raises UserError if they are not there.
     """
@@ -84,9 +85,17 @@ def load_memory(data: DataConfig, config: NeighbourConfig, reverse: bool = False
     if config.path is not None:
         if data.source == "primer":
             raise UserError(f"neighbours.path={config.path}: the run was trained on the built-in corpus, without files")
-        data = replace(data, path=config.path, valid_path=None, test_path=None)
+        data = replace(
+            data,
+            path=config.path,
+            valid_path=None,
+            test_path=None,
+            # What had files of its own was not split off the training pairs.
+            valid_fraction=0.0 if data.valid_path else data.valid_fraction,
+            test_fraction=0.0 if data.test_path else data.test_fraction,
+        )
     try:
-        return TranslationMemory.of_rows(load(data, "translate")["train"], reverse)
+        return TranslationMemory.of_rows(load(data, "translate", needs_valid=False)["train"], reverse)
     except DataError as error:
         place = "" if config.path else "; if they have moved, set neighbours.path"
         reason = f"cannot read the training pairs to retrieve from: {'; '.join(error.args)}{place}"

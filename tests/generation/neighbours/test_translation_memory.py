@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 
+from data.config import DataConfig
 from data.primer import rows
-from generation.neighbours.translation_memory import TranslationMemory, words
+from generation.config import NeighbourConfig
+from generation.neighbours.translation_memory import TranslationMemory, load_memory, words
 
 
 def test_the_translation_memory_answers_with_the_nearest_sentence() -> None:
@@ -34,3 +39,16 @@ def test_the_nearest_pairs_are_those_of_the_definition_in_order() -> None:
             assert memory.nearest(query, count).tolist() == expected
     assert memory.nearest("Unheard indeed.", 5).dtype == np.int64
     assert memory.nearest("Unheard indeed.", 5).tolist() == []
+
+
+def test_pairs_at_another_path_are_split_as_in_the_training(tmp_path: Path) -> None:
+    """Guards against a memory without the last tenth of the training pairs, if validation had a file of its own; and
+    against one that contains validation pairs, if they were split off."""
+    moved = tmp_path / "moved.tsv"
+    moved.write_text("".join(f"dog {n}\t犬 {n}\n" for n in range(20)), encoding="utf-8")
+    settings = NeighbourConfig(sentences=8, path=str(moved))
+    data = DataConfig(source="pairs", path="gone.tsv", cache=str(tmp_path / "cache"))
+    for trained, count in ((replace(data, valid_path="gone_too.tsv"), 20), (data, 18)):
+        memory = load_memory(trained, settings)
+        assert memory is not None
+        assert memory.sources == [f"dog {n}" for n in range(count)]
