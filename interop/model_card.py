@@ -99,7 +99,7 @@ def introduction(trained: Trained) -> str:
 
 
 def data(settings: Mapping[str, Any], task: str) -> str:
-    """Return what the model was trained on. Of local files only the names are told."""
+    """Return what the model was trained on. Of local files only the names are given."""
     source, path = settings["source"], settings["path"]
     if source == "primer":
         what = "sentence pairs, English and Japanese" if task == "translate" else "stories in English"

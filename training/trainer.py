@@ -175,7 +175,7 @@ class Trainer:
         with training_kernels(self.config, self.hardware.device):
             for batch in batches:
                 total += self.loss.backward(batch.to(self.hardware.device), targets)
-                self.weights.collect_gradients()
+                self.weights.accumulate_gradients()
         self.weights.sum_gradients(processes)
         processes.all_reduce(total)
         done, warmed_up = self.budget.share_done(), self.budget.share_warmed_up()
@@ -336,7 +336,7 @@ class Trainer:
         """Return the weights for generation. Raises UserError if they have diverged."""
         if not self.weights.finite():
             check_finite("weights", math.nan, self.progress.step)
-        return self.weights.best()
+        return self.weights.saved_weights()
 
     def follow_first(self) -> None:
         """Copy the state of the main process, which alone reads checkpoints, or this process's part of it."""

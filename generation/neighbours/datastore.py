@@ -84,7 +84,7 @@ def build_datastore(
     distinct, places = np.unique(np.concatenate(found), return_inverse=True)
     if not len(distinct):
         return None
-    pairs = forced(model, tokenizers, memory, distinct, config.reverse)
+    pairs = teacher_forced(model, tokenizers, memory, distinct, config.reverse)
     of_sentence = np.split(places, np.cumsum([len(rows) for rows in found])[:-1])
     no_states, no_tokens = (side[:0] for side in pairs[0])  # for a sentence without neighbours
     joined = [torch.cat([no_states, *(pairs[place][0] for place in one)]) for one in of_sentence]
@@ -98,7 +98,7 @@ def build_datastore(
     return Datastore(states, tokens, real, squared_length, config.neighbours)
 
 
-def forced(
+def teacher_forced(
     model: EncoderDecoder, tokenizers: Sequence[Tokenizer], memory: TranslationMemory, rows: Ints, reverse: bool = False
 ) -> list[tuple[Tensor, Tensor]]:
     """Run the model on pairs of the memory, with the target as its input (teacher forcing) -> for each pair its decoder

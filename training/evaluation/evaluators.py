@@ -232,11 +232,11 @@ class PairEvaluator(Evaluator):
         scores, examples, cut = translate_rows(self.model, self.prepared, rows, greedy, self.processes)
         whole = self.prepared.size("valid")
         if len(examples) < whole:
-            self.attention.tell_once(
+            self.attention.note_once(
                 f"valid: BLEU, chrF and exact matches are of the first {len(examples):,} of {whole:,} pairs"
                 " (trainer.evaluate_sentences)"
             )
-        self.tell_cut("valid", cut, len(examples))
+        self.log_cut("valid", cut, len(examples))
         shown = examples[: self.config.trainer.samples]
         self.log.markdown("samples", f"{table(COLUMNS, shown)}\n\n{signatures()}", step)
         for source, reference, hypothesis in shown:
@@ -251,7 +251,7 @@ class PairEvaluator(Evaluator):
         scores, examples, cut = translate_rows(self.model, self.prepared, rows, options, self.processes)
         if not self.processes.is_main:
             return asdict(scores)
-        self.tell_cut(split, cut, len(examples))
+        self.log_cut(split, cut, len(examples))
         compared = {f"this model (beam {trainer.beam_size})": scores}
         compared |= baselines(self.prepared, rows["source"], rows["target"])
         lines = [[name, f"{s.bleu:.1f}", f"{s.chrf:.1f}", f"{s.exact:.1f} %"] for name, s in compared.items()]
@@ -266,7 +266,7 @@ class PairEvaluator(Evaluator):
         write_whole(self.run / f"translations.{split}.tsv", tsv.encode())
         return asdict(scores)
 
-    def tell_cut(self, split: str, cut: int, count: int) -> None:
+    def log_cut(self, split: str, cut: int, count: int) -> None:
         """Log the number of translations that did not end."""
         if cut:
             self.log.line(f"{split}: {cut:,} of {count:,} translations did not end and are cut at their maximal length")

@@ -75,8 +75,8 @@ class AttentionRecorder:
 
     def __init__(self, config: TrainConfig, prepared: Prepared, model: Model, run: Path, log: RunLog) -> None:
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
-        self.told: set[str] = set()
-        """Notes that the log has."""
+        self.noted: set[str] = set()
+        """Notes that are in the log already."""
         self.gold_measures: Measures = {}
         """Measures against gold labels of the last evaluation, which label the heads until the next."""
         self.started = time.perf_counter()
@@ -102,7 +102,7 @@ class AttentionRecorder:
             # The prefix sorts these many charts after the main curves.
             self.log.scalars({f"val_{tag}": value for tag, value in scalars(recording.measures).items()}, step)
         else:
-            self.tell_once(f"after {CURVES} evaluations, curves of attention have a point at every second, later fewer")
+            self.note_once(f"after {CURVES} evaluations, curves of attention have a point at every second, later fewer")
         if attention.image and recording.samples and is_chosen(number, attention.images):
             from attention_maps.draw.canvas import Canvas  # matplotlib takes 30 MB
 
@@ -153,7 +153,7 @@ class AttentionRecorder:
             )
         self.written.append(store.save(recording, self.run, durable=False))
         if keep is not None and store.thin(self.run, keep):
-            self.tell_once(
+            self.note_once(
                 f"more than {keep} steps have attention maps: from now on some are deleted, so that the rest is evenly"
                 " spaced (attention.keep)"
             )
@@ -221,16 +221,16 @@ class AttentionRecorder:
         if found is None or found.left_out:
             size = len(gold) if count is None else min(count, len(gold))
             number = "all" if found is None else f"{found.left_out:,}"
-            self.tell_once(
+            self.note_once(
                 f"{split}: heads are scored without {number} of {size:,} rows, which are longer than"
                 f" model.context={self.model.config.context}"
             )
         return found
 
-    def tell_once(self, note: str) -> None:
+    def note_once(self, note: str) -> None:
         """Log a note that holds for all evaluations."""
-        if note not in self.told:
-            self.told.add(note)
+        if note not in self.noted:
+            self.noted.add(note)
             self.log.line(f"note: {note}")
 
     def test(self, split: str, step: int) -> dict[str, float]:

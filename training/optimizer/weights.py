@@ -129,7 +129,7 @@ class Weights:
     # --- one step
 
     @torch.no_grad()
-    def collect_gradients(self) -> None:
+    def accumulate_gradients(self) -> None:
         """Add a micro-batch's gradients to `gradient` in float32 and free them; overwrite it after an update."""
         found = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.computing]
         if self.gradient_is_old:
@@ -207,24 +207,24 @@ class Weights:
         extremes = self.flat_masters.aminmax()  # NaN if there is one; isfinite would need a second copy of the weights
         return bool(torch.stack(extremes).isfinite().all())
 
-    def best(self) -> dict[str, Tensor]:
-        """Return the float32 weights for generation: the average if one is kept, else the master weights."""
+    def saved_weights(self) -> dict[str, Tensor]:
+        """Return the weights that are evaluated and saved, float32: the average if one is kept, else the masters."""
         return dict(zip(self.layout.shapes, self.average or self.masters, strict=True))
 
     def state_dict(self) -> dict[str, object]:
-        """Return the state that `best()` does not contain."""
+        """Return the state that `saved_weights` does not contain."""
         masters = dict(zip(self.layout.shapes, self.masters, strict=True)) if self.decay else None
         return {"updates": self.updates, "masters": masters, "starts": self.layout.starts}
 
     @torch.no_grad()
-    def load_state_dict(self, state: dict, best: dict[str, Tensor]) -> None:
-        """Restore from `state_dict()` and the saved `best()`; raises UserError if the layout differs, since the
+    def load_state_dict(self, state: dict, saved: dict[str, Tensor]) -> None:
+        """Restore the results of `state_dict` and `saved_weights`; raises UserError if the layout differs, since the
         optimiser's flat state would then be applied to the wrong parameters."""
         check_layout(state, self.layout)
         self.updates = state["updates"]
-        self.fill(self.flat_masters, state["masters"] or best)
+        self.fill(self.flat_masters, state["masters"] or saved)
         if self.flat_average is not None:
-            self.fill(self.flat_average, best)
+            self.fill(self.flat_average, saved)
         if self.separate:
             self.flat_computing.copy_(self.flat_masters)
 

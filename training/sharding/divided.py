@@ -97,7 +97,7 @@ class DividedWeights(Weights):
         bad = sum(not bool(part.isfinite().all()) for part in self.everything)
         return self.processes.sum_over_processes(bad) == [0]
 
-    def best(self) -> Named:
+    def saved_weights(self) -> Named:
         """As in Weights; empty except in the main process."""
         return self._named(self.own_average or self.own_masters)
 
@@ -106,12 +106,12 @@ class DividedWeights(Weights):
         masters = self._named(self.own_masters) if self.decay else None
         return {"updates": self.updates, "masters": masters, "starts": self.single.starts}
 
-    def load_state_dict(self, state: dict, best: Named) -> None:
+    def load_state_dict(self, state: dict, saved: Named) -> None:
         """As in Weights, in the main process; `follow_first` gives every process its part."""
         check_layout(state, self.single)
         self.updates = state["updates"]
-        best = dict(best)  # the caller clears its own, to free the memory
-        self.loaded = state["masters"] or best, best
+        saved = dict(saved)  # the caller clears its own, to free the memory
+        self.loaded = state["masters"] or saved, saved
 
     @torch.no_grad()
     def follow_first(self, processes: Processes) -> None:

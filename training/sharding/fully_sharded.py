@@ -73,7 +73,7 @@ class FullyShardedWeights(DividedWeights):
         """This process's rows of the hidden matrices."""
         return self.own_masters[HIDDEN]
 
-    def collect_gradients(self) -> None:
+    def accumulate_gradients(self) -> None:
         """Nothing: `fully_shard` has added up the micro-batch's gradients over the processes, in float32."""
 
     def sum_gradients(self, processes: Processes) -> None:

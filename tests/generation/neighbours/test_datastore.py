@@ -13,7 +13,7 @@ from data.config import DataConfig, TokenizerConfig
 from data.prepare import prepare
 from data.tokens.tokenizer import Tokenizer
 from generation.config import NeighbourConfig, TranslationConfig
-from generation.neighbours.datastore import Datastore, build_datastore, forced
+from generation.neighbours.datastore import Datastore, build_datastore, teacher_forced
 from generation.neighbours.translation_memory import TranslationMemory
 from generation.translation import best_translations, translate_part
 from model.config import ModelConfig
@@ -92,7 +92,7 @@ def test_each_state_is_stored_with_the_token_that_follows_it(translator: Transla
     memory = TranslationMemory([*memory.sources[:20], "A word."], [*memory.targets[:20], "\u2603."])  # ☃ is <unk>
     rows = [20, 3, 7, 11]
     with torch.no_grad():
-        found = forced(model, tokenizers, memory, torch.tensor(rows).numpy())
+        found = teacher_forced(model, tokenizers, memory, torch.tensor(rows).numpy())
     for row, (states, tokens) in zip(rows, found, strict=True):
         source, target = tokenizer.encode(memory.sources[row]), tokenizer.encode(memory.targets[row])
         inputs = torch.tensor([[*source, tokenizer.eos_id]]), torch.tensor([[tokenizer.bos_id, *target]])

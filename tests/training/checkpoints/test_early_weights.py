@@ -56,7 +56,7 @@ def test_the_weights_of_a_step_are_those_that_its_evaluation_would_use(settings:
         if is_early(step):
             found = read_checkpoint(run, f"weights-{step:08d}")
             assert (found.step, load_progress(found.path)) == (step, {"step": step})
-            expected = straight.weights.best()
+            expected = straight.weights.saved_weights()
             assert found.weights.keys() == expected.keys()
             assert all(torch.equal(found.weights[name], tensor) for name, tensor in expected.items())
         straight.step()

@@ -62,7 +62,7 @@ def test_the_norm_is_reported_before_clipping_and_the_gradient_is_clipped() -> N
     model, weights, optimizer = build("adamw", clip=0.5)
     (100 * model()).backward()
     norm = torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None]).norm()
-    weights.collect_gradients()
+    weights.accumulate_gradients()
     assert float(optimizer.step(1.0)) == pytest.approx(float(norm))
     assert float(weights.gradient.norm()) == pytest.approx(0.5, rel=1e-3)
 
@@ -106,7 +106,7 @@ def test_the_long_tensors_are_updated_as_torch_updates_parameters_one_by_one(kin
         plain.append(torch.optim.Muon(matrices, lr=group["lr"], weight_decay=group["weight_decay"]))
     for _ in range(3):
         model().backward()
-        weights.collect_gradients()
+        weights.accumulate_gradients()
         optimizer.step(1.0)
         weights.publish()
         alone().backward()
@@ -124,16 +124,16 @@ def test_restored_optimiser_takes_the_same_next_step_but_at_the_new_peak_rate(ki
     first, weights, optimizer = build(kind)
     for _ in range(3):
         first().backward()
-        weights.collect_gradients()
+        weights.accumulate_gradients()
         optimizer.step(1.0)
         weights.publish()
     second, other, restored = build(kind)
-    other.load_state_dict(weights.state_dict(), weights.best())
+    other.load_state_dict(weights.state_dict(), weights.saved_weights())
     saved = copy.deepcopy(optimizer.state_dict())  # as the disk would: torch shares the moments otherwise
     restored.load_state_dict(saved)
     for model, copies, each in ((first, weights, optimizer), (second, other, restored)):
         model().backward()
-        copies.collect_gradients()
+        copies.accumulate_gradients()
         each.step(0.5)
         copies.publish()
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))

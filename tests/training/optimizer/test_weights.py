@@ -27,7 +27,7 @@ def test_updates_too_small_for_bf16_are_not_lost() -> None:
         with torch.no_grad():
             weights.masters[0].add_(1e-4)
         weights.publish()
-    assert weights.best()["weight"].mean().item() == pytest.approx(1.01, abs=1e-5)
+    assert weights.saved_weights()["weight"].mean().item() == pytest.approx(1.01, abs=1e-5)
     assert model.weight.dtype == torch.bfloat16
     assert model.weight.float().mean().item() == pytest.approx(1.01, abs=4e-3)
 
@@ -39,13 +39,13 @@ def test_gradients_of_micro_batches_add_up_in_float32() -> None:
     for value in (256.0, 1.0, 1.0):
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, value)
-        weights.collect_gradients()
+        weights.accumulate_gradients()
         assert all(p.grad is None for p in model.parameters())
     assert all(set(gradient.flatten().tolist()) == {258.0} for gradient in weights.gradients)
     weights.publish()
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    weights.collect_gradients()
+    weights.accumulate_gradients()
     assert all(set(gradient.flatten().tolist()) == {1.0} for gradient in weights.gradients), (
         "an update begins from zero"
     )
@@ -71,7 +71,7 @@ def test_the_average_follows_the_recurrence_and_only_computes_inside_the_block(d
                 master.add_(1.0)
         weights.publish()
         expected.lerp_(weights.masters[0].detach(), 1 - min(0.9, (1 + update) / (10 + update)))
-    torch.testing.assert_close(weights.best()["weight"], expected)
+    torch.testing.assert_close(weights.saved_weights()["weight"], expected)
     before = [p.detach().clone() for p in model.parameters()]
     with weights.averaged():
         torch.testing.assert_close(model.weight.float(), expected, atol=4e-2, rtol=1e-2)
@@ -89,7 +89,7 @@ def test_saved_and_restored_weights_are_the_same_to_the_last_bit(dtype: torch.dt
         for master in weights.masters:
             master.add_(torch.randn_like(master))
     weights.publish()
-    best = {name: tensor.clone() for name, tensor in weights.best().items()}
+    best = {name: tensor.clone() for name, tensor in weights.saved_weights().items()}
     other = nn.Linear(16, 16)
     restored = Weights(other, dtype, ema)
     restored.load_state_dict(weights.state_dict(), best)
