@@ -24,7 +24,7 @@ _ROWS, _CHARACTERS = 10_000, 1 << 24
 def arrow_table(rows: Iterable[Row], file: Path, what: str) -> Dataset:
     """Return the rows as a Dataset backed by `file`, which must exist while in use. The first row names the columns.
 
-    `what`: label of the progress bar. Raises DataError if there are no rows.
+    `what`: label of the progress bar, such as `reading train`. Raises DataError if there are no rows.
     """
     import datasets
     import pyarrow
@@ -33,7 +33,7 @@ def arrow_table(rows: Iterable[Row], file: Path, what: str) -> Dataset:
     found = chunks(read, lambda row: sum(map(len, row.values())), _CHARACTERS, _ROWS)
     first = next(found, None)
     if first is None:
-        raise DataError("no rows are left: every line is empty")
+        raise DataError(f"{what}: no rows are left: every line is empty; give another file, or another column")
     schema = pyarrow.schema([(name, pyarrow.string()) for name in first[0]])
     with pyarrow.OSFile(str(file), "wb") as sink, pyarrow.ipc.new_stream(sink, schema) as writer:
         for chunk in chain([first], found):

@@ -61,7 +61,7 @@ def test_bytes_that_are_not_utf8_are_found_beyond_the_first_block(tmp_path: Path
         ("a.jsonl", '{"source": "a"}\n', r"data.target_column=target: .*a.jsonl has no such column; it has: source"),
         ("a.jsonl", '{"source": "a", "target": 3}\n', r"data.target_column=target: .*has int there, not text"),
         ("a.parquet", "no parquet", r"a.parquet: cannot be read as parquet"),
-        ("a.tsv", "\t\n\t\n", r"no rows are left: every line is empty"),
+        ("a.tsv", "\t\n\t\n", r"reading train: no rows are left: every line is empty"),
         (
             "a.tsv",
             "source\ttarget\none\t一\n",
