@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from configs.checkpoints import CHECKPOINTS, is_checkpoint
 from configs.errors import UserError
 from configs.settings import describe, read_settings
 
@@ -60,8 +61,8 @@ def problems(settings: ExportSettings) -> list[str]:
     """Return one sentence for each invalid setting, with its key."""
     found = [] if settings.run else ["run=runs/NAME is needed: the folder of a trained model"]
     found += [] if settings.to else ["to=FOLDER is needed: the folder to write"]
-    if not re.fullmatch(r"best|last|step-\d+(-\d+)?|weights-\d+", settings.checkpoint):
-        found.append(f"checkpoint={settings.checkpoint}: must be best, last or the name of a step, step-00000500")
+    if not is_checkpoint(settings.checkpoint):
+        found.append(f"checkpoint={settings.checkpoint}: must be {CHECKPOINTS}")
     if settings.languages is not None:
         if settings.format != "argos":
             found.append(f"languages={settings.languages}: applies to format=argos only")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from configs.checkpoints import CHECKPOINTS, is_checkpoint
 from configs.devices import DEVICES, is_device
 from configs.errors import UserError
 from configs.settings import describe, read_settings
@@ -124,7 +124,7 @@ def problems(settings: EvaluateSettings) -> list[str]:
     tuning = settings.tune is not None
     rules = (
         ("run", bool(settings.run), "run=runs/NAME is needed: the folder of a trained model"),
-        ("checkpoint", is_checkpoint(settings.checkpoint), "must be best, last or the name of a step, step-00000500"),
+        ("checkpoint", is_checkpoint(settings.checkpoint), f"must be {CHECKPOINTS}"),
         ("device", is_device(settings.device), f"must be one of {DEVICES}"),
         ("stride", settings.stride is None or settings.stride >= 1, "must be at least 1"),
         ("beam_size", beam is None or 1 <= beam <= 1000, "must be from 1 to 1000"),
@@ -139,11 +139,6 @@ def problems(settings: EvaluateSettings) -> list[str]:
     broken = [(key, rule) for key, holds, rule in rules if not holds]
     found = [rule if key == "run" else f"{key}={getattr(settings, key)}: {rule}" for key, rule in broken]
     return found + neighbour_problems(settings.neighbours) + mbr_problems(settings.mbr)
-
-
-def is_checkpoint(name: str) -> bool:
-    """Whether `name` is the name of a checkpoint, not a path."""
-    return re.fullmatch(r"best|last|step-\d+(-\d+)?|weights-\d+", name) is not None
 
 
 def run_problems(
