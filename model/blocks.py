@@ -110,3 +110,8 @@ class CrossDecoderBlock(DecoderBlock):
     def residual_outputs(self) -> list[nn.Linear]:
         """Return the layers whose output is added to the residual stream."""
         return [self.attention.output, self.cross_attention.output, self.feed_forward.project]
+
+
+def blocks_of(model: nn.Module) -> list[Block]:
+    """Return the blocks of a model in the order of its forward pass, those of an encoder first."""
+    return [module for module in model.modules() if isinstance(module, Block)]

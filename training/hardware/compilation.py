@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from configs.errors import UserError
 from data.batches.batch import Batch
+from model.blocks import blocks_of
 from model.gpt import GPT
 from model.size import count_parameters
 from training.config import TrainConfig
@@ -163,7 +164,7 @@ def compiled_loss(model: Model) -> BatchLoss:
     torch._dynamo.reset()  # drops the shapes of an earlier run of a sweep; torch's limit is eight
     if is_sharded(model):
         # Between the blocks, hooks collect the parameters, also those of norms inside a block: several graphs.
-        for block in blocks(model):
+        for block in blocks_of(model):
             block.forward = torch.compile(block.forward, dynamic=not isinstance(model, GPT), options=options)
         return partial(batch_loss, kernel=torch.compile(loss_and_gradient, dynamic=True))
     if isinstance(model, GPT):
@@ -175,7 +176,7 @@ def compiled_loss(model: Model) -> BatchLoss:
     # Some lengths are specialised (1, multiples of 8 for some masks): 14 for 33 shapes in a trial. Reaching the limit
     # would end the run.
     torch._dynamo.config.recompile_limit = 64
-    for block in blocks(model):
+    for block in blocks_of(model):
         block.compile(fullgraph=True, dynamic=True, options=options)
     return partial(batch_loss, kernel=torch.compile(loss_and_gradient, dynamic=True))
 
@@ -183,11 +184,6 @@ def compiled_loss(model: Model) -> BatchLoss:
 def is_sharded(model: Model) -> bool:
     """Whether `fully_shard` has divided the parameters among processes."""
     return hasattr(model, "reshard")
-
-
-def blocks(model: Model) -> list[nn.Module]:
-    """Return the blocks of a model."""
-    return list(model.blocks) if isinstance(model, GPT) else [*model.encoder, *model.decoder]
 
 
 def vectors() -> str:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from model.gpt import GPT
+from model.blocks import blocks_of
 from training.run_folder.loaded_run import Model
 
 
@@ -18,8 +18,7 @@ def recompute_activations(model: Model) -> None:
 
     The rerun repeats the same dropout. Without gradients nothing is stored and nothing changes.
     """
-    blocks = model.blocks if isinstance(model, GPT) else [*model.encoder, *model.decoder]
-    for block in blocks:
+    for block in blocks_of(model):
         block.forward = MethodType(_checkpointed, block)
 
 

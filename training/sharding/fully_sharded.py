@@ -27,7 +27,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from model.attention import CrossAttention
-from model.gpt import GPT
+from model.blocks import blocks_of
 from training.optimizer.layout import HIDDEN, SECTIONS, layout_of
 from training.optimizer.weights import trained_parameters
 from training.processes.processes import Processes
@@ -143,9 +143,8 @@ def shard(model: Model, device: torch.device, dtype: torch.dtype) -> None:
         reduce_dtype=torch.float32,
         cast_forward_inputs=False,  # the rotation stays float32, as without sharding
     )
-    blocks = list(model.blocks) if isinstance(model, GPT) else [*model.encoder, *model.decoder]
     units: list[nn.Module] = []
-    for block in blocks:
+    for block in blocks_of(model):
         for module in block.modules():
             if isinstance(module, CrossAttention):  # `keys_values` is called before the block
                 units.append(module.key_value)
