@@ -53,13 +53,17 @@ def sentence_row(chooser: Chooser) -> Drawn:
     return row, sentence.combinations, sides(row)
 
 
+class Exhausted(ValueError):
+    """The grammar cannot generate as many distinct rows as requested."""
+
+
 def distinct(draw: Callable[[], Drawn], count: int) -> Iterator[tuple[int, Row]]:
     """Yield `count` rows that differ in their English text, each split up to its quota, with the draw number of each
     row; the rows of each split are in draw order. The text of a story does not include the question at its end, so no
     story is in two splits with two questions.
 
     A text that two constructions assign to different splits (a few in 100,000) stays in the first split. Novel rows
-    come last, and only if all their parts occur in the training split. Raises ValueError if there are too few rows.
+    come last, and only if all their parts occur in the training split. Raises Exhausted if there are too few rows.
     """
     left = quotas(count)
     novel = left.pop("novel")
@@ -85,7 +89,7 @@ def distinct(draw: Callable[[], Drawn], count: int) -> Iterator[tuple[int, Row]]
         if name == "train":
             known |= parts(combinations)
         yield number, row
-    raise ValueError(f"the built-in corpus has fewer than {count} distinct rows; it has at least {len(seen)}")
+    raise Exhausted(f"the built-in corpus has fewer than {count} distinct rows; it has at least {len(seen)}")
 
 
 KINDS: dict[str, Draw] = {"sentences": sentence_row, "stories": story_row}

@@ -336,7 +336,7 @@ def _primer_rows(config: DataConfig, task: str, notes: list[str], scratch: Path 
     import datasets
     import pyarrow
 
-    from data.primer.corpus import numbered
+    from data.primer.corpus import Exhausted, numbered
 
     spans = pyarrow.list_(pyarrow.list_(pyarrow.int64()))
     strings = pyarrow.list_(pyarrow.string())
@@ -352,11 +352,14 @@ def _primer_rows(config: DataConfig, task: str, notes: list[str], scratch: Path 
 
     kind, count = ("stories", config.stories) if task == "gpt" else ("sentences", config.sentences)
     with uncollected():
-        for _, row in numbered(kind, count, config.split_seed):
-            split = row.pop("split")
-            shares[split].append(row)
-            if len(shares[split]) == _PRIMER_ROWS:
-                store(split)
+        try:
+            for _, row in numbered(kind, count, config.split_seed):
+                split = row.pop("split")
+                shares[split].append(row)
+                if len(shares[split]) == _PRIMER_ROWS:
+                    store(split)
+        except Exhausted as error:
+            raise DataError(f"data.{kind}={count}: {error}; set a smaller number") from error
         for split in list(shares):
             store(split)
     found = {split: datasets.table.InMemoryTable(pyarrow.concat_tables(parts)) for split, parts in tables.items()}

@@ -10,6 +10,9 @@ import pytest
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.prepare import prepare
+from data.primer.corpus import KINDS, sentence_row
+from data.primer.grammar.choice import Chooser
+from data.primer.stream import Stream
 from tests.data.conftest import load_rows, made_pairs, made_text, pairs, write
 
 PAIRS = made_pairs(40)
@@ -46,6 +49,15 @@ def test_bytes_that_are_not_utf8_are_found_beyond_the_first_block(tmp_path: Path
     write(tmp_path / "book.txt", good.encode() + b"\xff\n")
     with pytest.raises(DataError, match=rf"line 2000001: not UTF-8 \(byte 0xff at offset {4 * 2_000_000}\)"):
         load_rows(text_config(tmp_path / "book.txt"), "gpt")
+
+
+def test_more_rows_than_the_built_in_corpus_has_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against a traceback after minutes: the message names the key and the number that there are."""
+    row, combinations, texts_of_row = sentence_row(Chooser(Stream(1)))
+    monkeypatch.setitem(KINDS, "sentences", lambda chooser: (dict(row), combinations, texts_of_row))
+    config = DataConfig(sentences=40, cache=str(tmp_path / "cache"))
+    with pytest.raises(DataError, match=r"data.sentences=40: .* fewer than 40 distinct rows; it has at least 1; set a"):
+        load_rows(config, "translate")
 
 
 @pytest.mark.parametrize(
