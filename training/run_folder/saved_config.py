@@ -123,8 +123,10 @@ def run_and_checkpoint(path: Path, otherwise: str = "last") -> tuple[Path, str]:
 
 def named_runs(name: str, checkpoint: str) -> list[tuple[Path, str]]:
     """Return the run folder and the checkpoint of each model that the user names: a run, one of its checkpoints, or
-    several of them separated by commas."""
+    several of them separated by commas. Raises UserError if one of the names is empty."""
     names = [name] if "," not in name or expanded(name).exists() else name.split(",")
+    if not all(names):
+        raise UserError(f"{name}: one of the names is empty; write runs/A,runs/B")
     return [run_and_checkpoint(expanded(each), checkpoint) for each in names]
 
 

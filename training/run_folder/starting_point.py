@@ -75,7 +75,7 @@ def with_work_for(world: int, start: StartingPoint) -> StartingPoint:
         return start
     if start.run is not None:
         idle = f"note: {world} processes share trainer.accumulate={trainer.accumulate} micro-batches: some have no work"
-        return replace(start, notes=(idle,))
+        return replace(start, notes=(*start.notes, idle))
     raised = f"trainer.accumulate={world} (was {trainer.accumulate}): one micro-batch per step for each process"
     config = replace(start.config, trainer=replace(trainer, accumulate=world))
     return replace(start, config=config, notes=(*start.notes, raised))

@@ -138,6 +138,7 @@ def test_an_ensemble_of_runs_is_evaluated_and_generates(folder: Path, evaluate: 
     for argument, problem in (
         ("run=runs/chars,runs/pieces", "runs/pieces has another tokenizer than runs/chars"),
         ("run=runs/chars,runs/pairs", "runs/pairs has task=translate, not task=gpt"),
+        ("run=runs/chars,", "runs/chars,: one of the names is empty; write runs/A,runs/B"),
     ):
         for answer in (evaluate(argument), generate(argument, "prompt=x")):
             assert (answer[0], answer[2].count("\n")) == (2, 1)
