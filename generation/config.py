@@ -109,7 +109,8 @@ class NeighbourConfig:
     path: str | None = None
     """Translation: where the pairs are, if not at `data.path` of the run: after the data have moved, or to use other
     pairs than those of the training. In the same format as the training data; validation and test pairs are split off
-    if they were split off the training data."""
+    if they were split off the training data. If these were a folder with files for validation and test, and it has
+    moved, give the folder: for a single file of it, such pairs are split off."""
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from configs.errors import UserError
+from configs.program import expanded
 from data.config import DataConfig
 from data.errors import DataError
+from data.sources.files import locate
 from data.sources.sources import load
 from generation.config import NeighbourConfig
 
@@ -85,14 +88,14 @@ def load_memory(data: DataConfig, config: NeighbourConfig, reverse: bool = False
     if config.path is not None:
         if data.source == "primer":
             raise UserError(f"neighbours.path={config.path}: the run was trained on the built-in corpus, without files")
+        separate = separate_splits(data)  # which were not split off the training pairs
         data = replace(
             data,
             path=config.path,
             valid_path=None,
             test_path=None,
-            # What had files of its own was not split off the training pairs.
-            valid_fraction=0.0 if data.valid_path else data.valid_fraction,
-            test_fraction=0.0 if data.test_path else data.test_fraction,
+            valid_fraction=0.0 if "valid" in separate else data.valid_fraction,
+            test_fraction=0.0 if "test" in separate else data.test_fraction,
         )
     try:
         return TranslationMemory.of_rows(load(data, "translate", needs_valid=False)["train"], reverse)
@@ -100,6 +103,17 @@ def load_memory(data: DataConfig, config: NeighbourConfig, reverse: bool = False
         place = "" if config.path else "; if they have moved, set neighbours.path"
         reason = f"cannot read the training pairs to retrieve from: {'; '.join(error.args)}{place}"
         raise UserError(f"neighbours.sentences={config.sentences}: {reason}") from error
+
+
+def separate_splits(data: DataConfig) -> set[str]:
+    """Return the splits that had files of their own in the training: `data.valid_path` and `data.test_path`, and those
+    found in the folder `data.path`, if it is still there."""
+    found = {split for split, path in (("valid", data.valid_path), ("test", data.test_path)) if path}
+    if data.source == "pairs" and data.path:
+        with suppress(DataError, OSError):
+            if expanded(data.path).is_dir():
+                found.update(locate(replace(data, valid_path=None, test_path=None), "translate").splits)
+    return found
 
 
 def words(sentence: str) -> set[str]:

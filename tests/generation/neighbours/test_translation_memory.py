@@ -52,3 +52,22 @@ def test_pairs_at_another_path_are_split_as_in_the_training(tmp_path: Path) -> N
         memory = load_memory(trained, settings)
         assert memory is not None
         assert memory.sources == [f"dog {n}" for n in range(count)]
+
+
+def test_nothing_is_split_off_if_the_folder_of_the_training_has_files_for_validation_and_test(tmp_path: Path) -> None:
+    """Guards against a memory without the last tenth of the training pairs, or more, if `path` is the training file of
+    the folder: only the folder tells that nothing was split off."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for name, count in (("train", 20), ("valid", 3), ("test", 3), ("elsewhere", 20)):
+        place = tmp_path if name == "elsewhere" else folder
+        (place / f"{name}.tsv").write_text("".join(f"{name} {n}\t犬 {n}\n" for n in range(count)), encoding="utf-8")
+    data = DataConfig(source="pairs", path=str(folder), test_fraction=0.2, cache=str(tmp_path / "cache"))
+    for path, name in ((folder / "train.tsv", "train"), (folder, "train"), (tmp_path / "elsewhere.tsv", "elsewhere")):
+        memory = load_memory(data, NeighbourConfig(sentences=8, path=str(path)))
+        assert memory is not None
+        assert memory.sources == [f"{name} {n}" for n in range(20)]
+    (folder / "test.tsv").unlink()
+    memory = load_memory(data, NeighbourConfig(sentences=8, path=str(folder / "train.tsv")))
+    assert memory is not None
+    assert len(memory) == 16
