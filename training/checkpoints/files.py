@@ -2,7 +2,8 @@
 
 step-00000500/weights.safetensors   the weights for generation
               state.pt              the remaining training state
-              state.json            the counters (`training.progress.Progress`), and checksums of all three files
+              state.json            the counters (`training.progress.Progress`), the hashes of the data (also in
+                                    state.pt, which is large), and checksums of all three files
 weights-00000064/                   weights alone (`training.checkpoints.early_weights`): the same without state.pt
 """
 
@@ -22,7 +23,18 @@ from configs.errors import UserError
 from configs.whole_file import flush
 from training.checkpoints.checksums import Checksum, ChecksumWriter
 from training.checkpoints.snapshot import Snapshot
-from training.checkpoints.summary import STATE, SUMMARY, WEIGHTS, Checksums, Damaged, read_summary, reading, summary
+from training.checkpoints.summary import (
+    DATA,
+    STATE,
+    SUMMARY,
+    WEIGHTS,
+    Checksums,
+    Damaged,
+    load_progress,
+    read_summary,
+    reading,
+    summary,
+)
 
 
 def write_files(folder: Path, step: int, snapshot: Snapshot, progress: dict) -> None:
@@ -33,7 +45,8 @@ def write_files(folder: Path, step: int, snapshot: Snapshot, progress: dict) -> 
     save = secrets.token_hex(8)
     write_state(snapshot.state | {"save": save}, folder / STATE)
     weights = write_weights(snapshot, folder / WEIGHTS, {"step": str(step), "save": save})
-    write_summary(folder, progress, {WEIGHTS: weights, STATE: Checksum.of(folder / STATE)})
+    data = {DATA: snapshot.state[DATA]} if DATA in snapshot.state else {}
+    write_summary(folder, progress | data, {WEIGHTS: weights, STATE: Checksum.of(folder / STATE)})
 
 
 def write_weights_alone(folder: Path, step: int, snapshot: Snapshot) -> None:
@@ -110,3 +123,10 @@ def load_state(checkpoint: Path) -> dict:
     if state.pop("save", None) != saved.get("save") or step != progress["step"]:
         raise Damaged(checkpoint / STATE, f"it was not saved together with {WEIGHTS}")
     return state | {"progress": progress}
+
+
+def data_hashes(checkpoint: Path) -> list[str]:
+    """Return the hashes of the data of a checkpoint, in the order of `Prepared.keys`. In older checkpoints they are in
+    state.pt alone. Raises UserError as `load_state`."""
+    saved = load_progress(checkpoint).get(DATA)
+    return (saved if isinstance(saved, str) else load_state(checkpoint)[DATA]).split()

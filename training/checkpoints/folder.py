@@ -22,7 +22,7 @@ from configs.errors import UserError
 from configs.whole_file import flush, write_whole
 from training.checkpoints.files import write_files
 from training.checkpoints.snapshot import Snapshot
-from training.checkpoints.summary import SUMMARY, checkpoint_step, read_summary, reason, summary
+from training.checkpoints.summary import DATA, SUMMARY, checkpoint_step, read_summary, reason, summary
 
 
 class NotSaved(UserError):
@@ -75,8 +75,9 @@ def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) ->
     """
     checkpoint = target(folder / "last")
     try:
-        _, checksums = read_summary(checkpoint)
-        write_whole(checkpoint / SUMMARY, summary(progress, checksums))
+        saved, checksums = read_summary(checkpoint)
+        data = {DATA: saved[DATA]} if DATA in saved else {}
+        write_whole(checkpoint / SUMMARY, summary(progress | data, checksums))
         if best:
             point(folder / "best", checkpoint.name)
     except (OSError, UserError) as error:

@@ -15,6 +15,8 @@ from training.checkpoints.checksums import Checksum
 from training.hardware.out_of_memory import is_out_of_memory
 
 WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
+DATA = "data"
+"""Name of the hashes of the data, one string, in the state and in the summary."""
 Checksums = dict[str, Checksum]
 
 
@@ -33,7 +35,8 @@ def summary(progress: dict, checksums: Checksums) -> bytes:
 
 
 def read_summary(checkpoint: Path) -> tuple[dict, Checksums]:
-    """Return the counters and the checksums of the other files. Older checkpoints have no checksums."""
+    """Return the counters, with the hashes of the data, and the checksums of the other files. Older checkpoints have
+    neither hashes nor checksums here."""
     path = checkpoint / SUMMARY
     with reading(path):
         content = json.loads(path.read_text(encoding="utf-8"))

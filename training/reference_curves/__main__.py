@@ -20,7 +20,7 @@ with importing():
     from configs.program import expanded
     from configs.settings import describe, read_settings
     from configs.whole_file import write_whole
-    from training.checkpoints.files import load_state
+    from training.checkpoints.files import data_hashes
     from training.checkpoints.loading import checkpoint_path
     from training.composed_run import compose_run
     from training.config import TrainConfig
@@ -112,8 +112,7 @@ def read_evaluations(run: Path) -> list[dict[str, Any]]:
 def curve_of(run: Path, recipe: str, config: TrainConfig, evaluations: Sequence[dict[str, Any]]) -> Curve:
     """Return the curve of a run. The hashes of its data are in its checkpoint."""
     points = [Point(each["step"], each["seconds"], each["val/loss"]) for each in evaluations]
-    keys = load_state(checkpoint_path(run))["data"].split()
-    data = dict(zip(("train", "valid"), keys, strict=False))
+    data = dict(zip(("train", "valid"), data_hashes(checkpoint_path(run)), strict=False))
     return Curve(recipe, points, effective_settings(config), data, {})
 
 

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from configs.errors import UserError
 from tests.conftest import environment
-from training.checkpoints.files import load_state, load_weights
+from training.checkpoints.files import data_hashes, load_state, load_weights
 from training.checkpoints.folder import record_evaluation, rewind, save_checkpoint
 from training.checkpoints.loading import checkpoint_path, read_checkpoint
 from training.checkpoints.snapshot import Snapshot
@@ -88,6 +88,28 @@ def test_an_evaluation_changes_the_counters_of_a_checkpoint_alone(tmp_path: Path
     assert load_state(checkpoint_path(tmp_path, "best"))["progress"] == {"step": 10, "evaluated_step": 10}
     after = {path.name: path.stat().st_ino for path in checkpoint.iterdir()}
     assert {name for name in before if before[name] != after[name]} == {"state.json"}
+
+
+def test_the_hashes_of_the_data_are_read_without_the_state(tmp_path: Path) -> None:
+    """Guards against loading the optimiser state for one string, hashes that an evaluation drops, and none for older
+    checkpoints, which have them in the state alone."""
+    folder = tmp_path / "checkpoints"
+    snapshot = Snapshot({"w": torch.zeros(3)}, {"data": "train valid test"})
+    checkpoint = save_checkpoint(folder, 10, snapshot, {"step": 10}, keep=0)
+    record_evaluation(folder, {"step": 10, "evaluated_step": 10}, best=True, keep=0)
+    summary, state = checkpoint / "state.json", checkpoint / "state.pt"
+    state.rename(tmp_path / "state.pt")
+    assert data_hashes(checkpoint) == ["train", "valid", "test"]
+    (tmp_path / "state.pt").rename(state)
+    assert load_state(checkpoint)["data"] == "train valid test", "which a resume reads"
+    older = json.loads(summary.read_text(encoding="utf-8"))
+    for key in ("data", "files", "crc32"):
+        del older[key]
+    summary.write_text(json.dumps(older), encoding="utf-8")
+    assert data_hashes(checkpoint) == ["train", "valid", "test"]
+    state.unlink()
+    with pytest.raises(UserError, match="there is no such file"):
+        data_hashes(checkpoint)
 
 
 def test_a_step_that_is_saved_again_has_weights_and_state_of_the_same_training(tmp_path: Path) -> None:

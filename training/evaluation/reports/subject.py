@@ -13,7 +13,7 @@ from configs.errors import UserError
 from data.config import DataConfig
 from data.prepare import prepare
 from data.prepared import Prepared
-from training.checkpoints.files import load_state
+from training.checkpoints.files import data_hashes
 from training.config import TrainConfig
 from training.evaluation.reports.settings import DataPlace
 from training.run_folder.loaded_run import LoadedRun, Model, load_named
@@ -95,8 +95,8 @@ def load_subject(name: str, checkpoint: str, texts: DataConfig, split: str, devi
 def data_notes(name: str, run: LoadedRun, prepared: Prepared, split: str) -> list[str]:
     """Return warnings if the data differ from those of the training, by the hashes in the checkpoint."""
     saved = []
-    with suppress(UserError):  # copied without the state of the training, which is not needed here
-        saved = load_state(run.checkpoint)["data"].split()
+    with suppress(UserError):  # early weights, or an older checkpoint copied without the state of the training
+        saved = data_hashes(run.checkpoint)
     now, before = prepared.keys, dict(zip(prepared.keys, saved, strict=False))
     part = split if split in now else "test"
     if "train" in before and before["train"] != now["train"]:
