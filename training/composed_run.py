@@ -82,7 +82,16 @@ def compose_run(settings: list[str]) -> ComposedRun:
         if isinstance(error, MissingMandatoryValue):
             problem = f"{error.full_key}=???: three question marks denote a missing value; write the path ??? as ./???"
         return ComposedRun(problems=[*found, problem])
-    return ComposedRun(config, changes, found + problems(config))
+    return ComposedRun(config, changes, found + problems(config) + without_effect(config, settings))
+
+
+def without_effect(config: TrainConfig, settings: list[str]) -> list[str]:
+    """Return one sentence for each setting of the user that another one makes useless. The value of a recipe, or of a
+    resumed run, may be: a user who nulls `trainer.evaluate_minutes` of a recipe wants evaluations by steps."""
+    key, first = "trainer.first_evaluation_minutes", config.trainer.first_evaluation_minutes
+    if key in keys_of(settings) and first is not None and config.trainer.evaluate_minutes is None:
+        return [f"{key}={first:g}: needs trainer.evaluate_minutes; without it, evaluations go by steps"]
+    return []
 
 
 def to_dataclass(composed: DictConfig, settings: list[str]) -> TrainConfig:

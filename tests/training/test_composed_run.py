@@ -228,3 +228,21 @@ def test_a_search_for_nan_does_not_change_the_saved_recipe(run: Path) -> None:
     before = (run / "config.yaml").read_bytes()
     save_config(replace(composed(f"resume={run}", "+debug=nan").config, resume=None), run)
     assert (run / "config.yaml").read_bytes() == before
+
+
+def test_a_first_evaluation_in_minutes_needs_evaluations_in_minutes(run: Path) -> None:
+    """Guards against a setting that is silently ignored, and against rejecting a user who makes a recipe with both
+    settings, or its run, evaluate by steps."""
+    first, problem = "trainer.first_evaluation_minutes=0.5", "trainer.first_evaluation_minutes=0.5: needs"
+    save(run, evaluate_minutes=None, first_evaluation_minutes=0.3)
+    for given in ([first], ["experiment=demo_gpt", "trainer.evaluate_minutes=null", first], [f"resume={run}", first]):
+        (found,) = composed(*given).problems
+        assert found.startswith(problem)
+    for given in (
+        [first, "trainer.evaluate_minutes=2"],
+        ["experiment=demo_gpt", first],
+        ["experiment=demo_gpt", "trainer.evaluate_minutes=null"],
+        ["trainer.first_evaluation_minutes=null"],
+        [f"resume={run}"],
+    ):
+        assert composed(*given).problems == []
