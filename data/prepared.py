@@ -231,8 +231,6 @@ class PreparedPairs(Prepared):
 
     def __post_init__(self) -> None:
         self.source_tokenizer, self.target_tokenizer = self.tokenizers[0], self.tokenizers[-1]
-        if self._config.both_directions and len(self.tokenizers) > 1:
-            raise DataError("data.both_directions: needs one vocabulary of both languages (tokenizer.shared=true)")
         self._bytes: dict[str, int] = {}
         self._pairs = {
             split: Pairs(
@@ -291,7 +289,12 @@ class PreparedPairs(Prepared):
         return self._bytes[split]
 
     def training(self, batch_tokens: int | None = None, seed: int | None = None) -> PairStream:
-        """Stream shuffled batches of about `batch_tokens` source and target tokens."""
+        """Stream shuffled batches of about `batch_tokens` source and target tokens.
+
+        Raises DataError if both directions are wanted of two vocabularies, which matters for training only.
+        """
+        if self._config.both_directions and len(self.tokenizers) > 1:
+            raise DataError("data.both_directions: needs one vocabulary of both languages (tokenizer.shared=true)")
         budget = self._config.batch_tokens if batch_tokens is None else batch_tokens
         seed = self._seed if seed is None else seed
         multiple = self._config.length_multiple

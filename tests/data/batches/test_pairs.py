@@ -70,7 +70,7 @@ def test_with_both_directions_every_pair_also_comes_reversed_with_a_tag(
     assert seen == Counter([(False, en, ja) for en, ja in kept] + [(True, ja, en) for en, ja in kept])
     assert not any((batch.source == tag).any() for batch in data.evaluation("valid"))
     with pytest.raises(DataError, match="one vocabulary of both languages"):
-        prepared(tmp_path, pairs_config, shared=False, both_directions=True)
+        prepared(tmp_path, pairs_config, context=100, shared=False, both_directions=True).training()
 
 
 @pytest.mark.parametrize("sampling", [0.0, 0.3])
@@ -181,6 +181,17 @@ def test_languages_may_have_vocabularies_of_their_own(tmp_path: Path, pairs_conf
     assert len(data.tokenizers) == 2
     assert data.source_tokenizer.fingerprint != data.target_tokenizer.fingerprint
     assert data.target_tokenizer.unk_id in data.target_tokenizer.encode("Tea")
+    assert sorted(pair for batch in data.evaluation("valid") for pair in pairs_in(batch, data)) == sorted(
+        made_pairs(40)
+    )
+
+
+def test_two_vocabularies_can_be_evaluated_on_the_data_of_a_run_with_both_directions(
+    tmp_path: Path, pairs_config
+) -> None:
+    """Guards against a comparison of two runs that is refused for a setting of the training of the other one."""
+    data = prepared(tmp_path, pairs_config, context=100, shared=False, both_directions=True)
+    assert len(data.tokenizers) == 2
     assert sorted(pair for batch in data.evaluation("valid") for pair in pairs_in(batch, data)) == sorted(
         made_pairs(40)
     )
