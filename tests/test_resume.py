@@ -191,8 +191,8 @@ def test_a_run_is_trained_by_one_process_at_a_time(in_process: Run, book: Path, 
 
 
 def test_the_command_that_began_a_run_may_be_repeated_with_resume(in_process: Run, book: Path, tmp_path: Path) -> None:
-    """Guards against `resume` that rejects unchanged values, and a best loss on other data that hides all later
-    losses."""
+    """Guards against `resume` that rejects unchanged values, a best loss on other data that hides all later losses, and
+    a position in the old data that skips a part of the new ones."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
     assert in_process("train.py", *recipe).returncode == 0
     repeated = [setting for setting in recipe if not setting.startswith("trainer.steps")]
@@ -201,7 +201,10 @@ def test_the_command_that_began_a_run_may_be_repeated_with_resume(in_process: Ru
     (tmp_path / "other.txt").write_text((tmp_path / "book.txt").read_text(encoding="utf-8")[::-1], encoding="utf-8")
     moved = in_process("train.py", "resume=runs/run", "data.path=other.txt", "trainer.steps=12")
     assert moved.returncode == 0, moved.stderr
-    assert "the training data have changed" in moved.stdout
+    assert "the training data have changed: the epoch begins anew" in moved.stdout
+    epochs = {line["step"]: line["epoch"] for line in curve(tmp_path / "runs" / "run")}
+    assert epochs[3] < epochs[6] < epochs[9] < 1, "the point is a change within an epoch"
+    assert epochs[12] == pytest.approx(epochs[3], rel=0.1)
     best = (tmp_path / "runs" / "run" / "checkpoints" / "best").resolve().name
     assert best == "step-00000012"
 

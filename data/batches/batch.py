@@ -112,3 +112,8 @@ class BatchStream(ABC):
         if not all(type(state[name]) is int and state[name] >= 0 for name in ("seed", "epoch", "position")):
             raise ValueError("the position in the data is not a number")
         self.seed, self._epoch, self._position = state["seed"], state["epoch"], state["position"]
+
+    def restart_epoch(self) -> None:
+        """Go back to the beginning of the current epoch: after a resume with other data, the saved position is one in
+        another order, and the rest of the epoch would leave out an arbitrary part of them."""
+        self._position = 0

@@ -159,9 +159,8 @@ def restore(start: StartingPoint, trainer: Trainer, data: Prepared, changes: Seq
     before = dict(zip(data.keys, saved_keys, strict=False))
     changed = {part for part, key in before.items() if key != data.keys[part]}
     if "train" in changed:
-        notes.append(
-            "note: the training data have changed: the epoch goes on with the new data, and the best loss is reset"
-        )
+        trainer.stream.restart_epoch()
+        notes.append("note: the training data have changed: the epoch begins anew, and the best loss is reset")
     elif "valid" in changed:
         notes.append("note: the validation data have changed: the best loss is reset")
     if changed & {"train", "valid"}:

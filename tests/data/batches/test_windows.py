@@ -58,6 +58,20 @@ def test_a_resumed_stream_goes_on_exactly(done: int) -> None:
         assert torch.equal(resumed.next_batch().inputs, stream.next_batch().inputs)
 
 
+def test_an_epoch_that_begins_anew_has_all_windows() -> None:
+    """Guards against a part of other data that is left out of the first epoch after a resume."""
+    stream = WindowStream(numbered(100), 1, 8, seed=1)
+    for _ in range(stream.epoch_batches + 5):
+        stream.next_batch()
+    other = WindowStream(numbered(200), 1, 8, seed=1)
+    other.load_state_dict(stream.state_dict())
+    other.restart_epoch()
+    assert other.epoch == 1
+    tokens = {token for _ in range(other.epoch_batches) for token in other.next_batch().inputs[0].tolist()}
+    assert other.epoch == 2
+    assert len(tokens) == 200
+
+
 def test_epochs_differ_and_seeds_differ() -> None:
     """Guards against the same order in every epoch, and against a seed without effect."""
 
