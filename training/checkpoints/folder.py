@@ -142,7 +142,9 @@ def rewind(checkpoint: Path, best_step: int | None, *, keep: int) -> list[str]:
     folder, step = checkpoint.parent, checkpoint_step(checkpoint)
     if target(folder / "last") != checkpoint:
         point(folder / "last", checkpoint.name)
-    best = best_until(folder, step, best_step)
+    # The best step may have an older checkpoint too, to which `best` still refers. In a copy, `last` may be a folder.
+    itself = step == best_step and checkpoint.name.startswith("step-")
+    best = checkpoint if itself else best_until(folder, step, best_step)
     if best is None:
         drop([folder / "best"])
     elif target(folder / "best") != best:

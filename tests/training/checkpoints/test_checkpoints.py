@@ -228,6 +228,16 @@ def test_going_back_to_where_the_best_is_gone_leaves_none(tmp_path: Path) -> Non
     assert names(tmp_path) == ["last", "step-00000020"]
 
 
+def test_a_second_checkpoint_of_the_best_step_is_the_best(tmp_path: Path) -> None:
+    """Guards against `best` left at an older checkpoint of the same step after a kill before the link was set."""
+    save(tmp_path, 10, best=True, keep=5)
+    second = save(tmp_path, 10, best_step=10, keep=5)
+    assert second.name == "step-00000010-2"
+    assert checkpoint_path(tmp_path, "best").name == "step-00000010", "as the kill leaves it"
+    assert rewind(checkpoint_path(tmp_path, "last"), 10, keep=5) == []
+    assert checkpoint_path(tmp_path, "best").name == "step-00000010-2"
+
+
 @pytest.mark.parametrize("name", ["last", "best"])
 def test_a_link_to_itself_is_replaced(tmp_path: Path, name: str) -> None:
     """Guards against a traceback where a link leads nowhere: the newest checkpoint is found without it."""
