@@ -57,6 +57,32 @@ class Page:
             link(state),
         )
 
+    def hold(self, route: str) -> None:
+        """Let the answers of a route of the plugin wait for `release`."""
+        self.driver.execute_script(
+            """
+            const [route] = arguments;
+            const real = window.fetch;
+            const held = new Promise((done) => {
+              window.release = () => {
+                window.fetch = real;
+                done();
+              };
+            });
+            window.fetch = async (address, ...options) => {
+              const answer = await real(address, ...options);
+              if (address === route || address.startsWith(`${route}?`)) await held;
+              return answer;
+            };
+            """,
+            route,
+        )
+
+    def release(self) -> None:
+        """Deliver the answers that were held; back when the page has read them."""
+        self.driver.execute_async_script("window.release(); setTimeout(arguments[0], 300)")
+        self.settle()
+
     def wait(self, script: str, seconds: float = WAIT) -> Any:
         """Wait until a script returns a true value, and return it."""
         return WebDriverWait(self.driver, seconds, POLL).until(lambda driver: driver.execute_script(script), script)

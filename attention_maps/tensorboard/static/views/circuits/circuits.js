@@ -57,13 +57,14 @@ class Circuits {
 
   async draw(frame) {
     const {source, state} = this.context;
-    const {run, distance, piece} = state.now;
+    const {run, piece} = state.now;
     const {kind, layer, head} = frame;
+    const distance = kind === 'encoder' ? state.now.distance : Math.max(state.now.distance, 0); // only an encoder attends to later tokens
     this.distance.value = distance;
     this.piece.value = piece;
+    const turn = (this.turn = {}); // also of a sentence: an answer to the head before must not replace it
     if (source.archive) return this.say('The weights are not part of this exported page: circuits need a running TensorBoard.');
     if (typeof head !== 'number') return this.say('Choose one head in the list: circuits belong to a single head.');
-    const turn = (this.turn = {});
     try {
       const weights = await this.weights.choose();
       if (turn !== this.turn) return undefined;
@@ -73,10 +74,10 @@ class Circuits {
       const asked = JSON.stringify([run, checkpoint, kind, layer, head, distance, piece]);
       if (asked === this.asked) return this.show();
       this.say(this.found ? 'asking…' : 'asking… (the first question loads the model)', {keep: Boolean(this.found)});
-      const question = {run, checkpoint, circuit: [kind, layer, head], distance: kind === 'encoder' ? distance : Math.max(distance, 0)};
+      const question = {run, checkpoint, circuit: [kind, layer, head], distance};
       const found = await source.circuits(piece ? {...question, token: piece} : question);
       if (turn !== this.turn) return undefined;
-      Object.assign(this, {asked, found, place: {kind, layer, head}});
+      Object.assign(this, {asked, found, place: {kind, layer, head, distance}});
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       this.weights.forget();
@@ -97,7 +98,7 @@ class Circuits {
     const {step, attends, writes, copying, own, rotary} = found;
     this.say(`${headName(place)}, weights of step ${step.toLocaleString('en')}`, {keep: true});
     this.distances.hidden = !rotary;
-    const at = rotary ? ` at a distance of ${this.context.state.now.distance}` : '';
+    const at = rotary ? ` at a distance of ${place.distance}` : '';
     const sides = {cross: ['target token', 'source token'], encoder: ['source token', 'source token']}[place.kind] ?? ['token', 'token'];
     this.attends.show(`Attends (QK): ${sides[0]} → ${sides[1]} that it attends to${at}`, attends);
     this.writes.show(`Writes (OV): attended ${sides[1]} → next token made likely`, writes);
@@ -137,8 +138,9 @@ class Circuit {
 }
 
 function pairList(caption, pairs) {
+  const textOf = textsOf(pairs);
   const token = (piece) => {
-    const text = readable(piece);
+    const text = textOf(piece);
     const value = piece.replaceAll('▁', ' ').trim();
     const title = `only pairs with this token, “${piece}”`;
     return element('button', {type: 'button', class: 'token', value, disabled: !value, title, lang: languageOf(text)}, text);
@@ -146,6 +148,12 @@ function pairList(caption, pairs) {
   const row = ([first, second, value]) =>
     element('tr', {}, element('td', {}, token(first)), element('td', {}, '→ ', token(second)), element('td', {}, signed(value)));
   return element('table', {class: 'circuit-pairs'}, element('caption', {}, caption), element('tbody', {}, pairs.map(row)));
+}
+
+/** Piece -> text, for the pieces of some pairs: of two that differ only by the space before them, the one with the space shows it as ␣. */
+export function textsOf(pairs) {
+  const pieces = new Set(pairs.flatMap(([first, second]) => [first, second]));
+  return (piece) => (piece.startsWith('▁') && pieces.has(piece.slice(1)) ? `␣${readable(piece)}` : readable(piece));
 }
 
 function copyingText(copying, own) {
