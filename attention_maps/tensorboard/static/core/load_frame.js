@@ -59,14 +59,14 @@ export async function loadLayer(source, state) {
   return weightByValues(weights, values);
 }
 
-/** "step:step_00001000" or "run:name" -> {run, recording}; of another run, the step nearest to the state's. */
+/** "step:step_00001000" or "run:name" -> {run, recording}; of another run, the step nearest to that of the model whose maps are shown. */
 export async function otherPlace(source, state) {
   const separator = state.against.indexOf(':');
   const [what, name] = [state.against.slice(0, separator), state.against.slice(separator + 1)];
   if (what === 'step') return {run: state.run, recording: name};
   const steps = (source.listed ?? (await source.index())).runs[name]?.steps ?? [];
   if (!steps.length) throw new Unavailable(`run ${name} has no recorded steps`);
-  const here = stepOf(state.recording) ?? Infinity;
+  const here = stepOf(state.recording) ?? (await source.meta(state.run, state.recording)).step;
   const nearest = steps.reduce((best, step) => (Math.abs(step - here) < Math.abs(best - here) ? step : best));
   return {run: name, recording: stepName(nearest)};
 }

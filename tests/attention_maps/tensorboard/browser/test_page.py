@@ -142,6 +142,12 @@ def test_a_difference_of_equal_maps_is_nothing_and_names_both_sides(page: Page) 
     assert "B = smaller step 320" in page.text(".legend-line")
 
 
+def test_a_generated_text_is_compared_with_the_step_nearest_to_its_model(page: Page) -> None:
+    """Guards against the first step of the other run, whatever the step of the model that wrote the text."""
+    page.show(**CROSS | {"recording": "generated_00001"}, against="run:smaller")
+    assert page.text(".minus") == "minus smaller step 320 ×"
+
+
 def test_a_comparison_is_seen_and_ends(page: Page) -> None:
     """Guards against a difference that a person takes for a map elsewhere, where nothing says that it is one."""
     page.show(**CROSS, against="step:step_00000100")
