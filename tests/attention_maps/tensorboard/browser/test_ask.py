@@ -283,6 +283,51 @@ def test_what_was_answered_is_said_while_it_is_shown(runs: Page) -> None:
     runs.wait("return document.querySelector('.ask-status').textContent === ''")
 
 
+def test_a_late_answer_belongs_to_the_text_that_was_asked(runs: Page) -> None:
+    """Guards against an answer above which the form shows an example that was opened meanwhile, and against the loss of
+    what was typed meanwhile."""
+    typed(runs, TEXT, "Ken had a pen.")
+    runs.click(".ask-send")
+    wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
+    runs.settle()
+    earlier = recording_of(runs)
+    runs.load(run="gpt", view="ask", recording="step_00000006")
+    example = runs.find(TEXT).get_attribute("value")
+    assert example != "Ken had a pen."
+    runs.hold("ask")
+    runs.find(".ask-send").click()
+    wait_for(runs, STATUS, "asking")
+    runs.show(run="gpt", view="ask", recording=earlier)
+    assert runs.find(TEXT).get_attribute("value") == "Ken had a pen."
+    runs.release()
+    wait_for(runs, STATUS, "is answered")
+    runs.settle()
+    assert recording_of(runs) != earlier
+    assert runs.find(TEXT).get_attribute("value") == example
+    runs.hold("ask")
+    runs.find(".ask-send").click()
+    wait_for(runs, STATUS, "asking")
+    typed(runs, TEXT, "Emi runs.")
+    runs.release()
+    wait_for(runs, STATUS, "is answered")
+    runs.settle()
+    runs.show(run="gpt", view="ask", recording=earlier)
+    assert runs.find(TEXT).get_attribute("value") == "Emi runs."
+
+
+def test_a_second_question_is_told_to_wait(runs: Page) -> None:
+    """Guards against “ask this model” without any effect while an earlier question is being answered."""
+    runs.hold("ask")
+    runs.find(".ask-send").click()
+    wait_for(runs, STATUS, "asking")
+    runs.show(run="gpt", view="prediction", recording="step_00000006", kind="decoder")
+    wait_for(runs, ".parts-sum", "Sum")
+    runs.click(".prediction-title .without")
+    wait_for(runs, STATUS, "Another question is still being answered")
+    runs.release()
+    wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
+
+
 def test_the_answers_of_two_runs_have_their_own_texts(runs: Page) -> None:
     """Guards against the text of another run above an answer with the same number."""
     asked = {"gpt": "Ken had a pen.", "translate": "エミは走る。"}

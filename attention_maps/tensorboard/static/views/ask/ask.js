@@ -23,6 +23,7 @@ export const view = {
 const TEXT = 'text';
 const SOURCE = 'source text, which the encoder reads';
 const LACKING = 'This run has no checkpoint, so its model cannot be asked.';
+const BUSY = 'Another question is still being answered: ask again after it.';
 const REVERSE = 'From the target language of the training data to the source language';
 const HOW =
   'What replaces the output of these heads: zero, its mean over the recorded examples of the run, or their output in another text (patching)';
@@ -75,8 +76,8 @@ class Ask {
       return undefined;
     }
     const {toAsk} = this.context;
-    if (toAsk && !this.isOwn()) this.typed = this.filled = null; // ask about the example shown
-    if (toAsk && (toAsk.exact || !this.isOwn())) this.answer.picked = null;
+    if (toAsk && !this.asking && !this.isOwn()) this.typed = this.filled = null; // ask about the example shown
+    if (toAsk && !this.asking && (toAsk.exact || !this.isOwn())) this.answer.picked = null;
     if (this.status.textContent === this.done && !this.isOwn()) this.status.textContent = '';
     this.fill();
     this.showHeads();
@@ -207,7 +208,10 @@ class Ask {
 
   /** `from`: where the question comes from, as in `opening`. */
   async ask(from = {}) {
-    if (this.asking) return;
+    if (this.asking) {
+      this.status.textContent = BUSY;
+      return;
+    }
     const {source, state, recordings} = this.context;
     const {now} = state;
     const {sample} = this.frame;
@@ -220,6 +224,7 @@ class Ask {
       count: Number(this.count.value) || 0,
       other: this.other.value,
     };
+    const texts = this.texts();
     this.wait(true);
     try {
       const weights = await this.weights.choose();
@@ -232,7 +237,7 @@ class Ask {
       }
       this.status.textContent = this.done = `${recordingTitle(recording)} is answered: all views show its maps.`;
       this.answer.wanted = wanted;
-      this.typed = false;
+      this.keepOrRestore(texts);
       this.own = `${now.run}|${recording}`;
       this.answer.toReveal = true;
       state.set({recording, sample: 0, token, against: '', follow: false});
@@ -243,6 +248,19 @@ class Ask {
     } finally {
       this.wait(false);
     }
+  }
+
+  /** What the form asks about: text, translation and direction. */
+  texts() {
+    return [this.text.value, this.target.value, this.reverse.box.checked];
+  }
+
+  /** After an answer: a text typed meanwhile stays; that of an example shown meanwhile gives way to the text of the answer. */
+  keepOrRestore(asked) {
+    this.typed &&= JSON.stringify(this.texts()) !== JSON.stringify(asked);
+    if (this.typed) return;
+    [this.text.value, this.target.value] = asked;
+    this.reverse.show(asked[2]);
   }
 
   /**
