@@ -48,6 +48,7 @@ export async function openPage(body) {
     frameOf: (overrides = {}) => loadFrame(source, context.fitted(), overrides),
     report,
     goToStep: (step) => state.set({recording: stepName(step), follow: false}),
+    refresh: () => refresh(),
     curves,
     toAsk: null, // {position, exact}: the view Ask sends its question as soon as it is drawn, and opens the answer at a word; see Ask.opening
   };

@@ -7,12 +7,15 @@ import re
 import shutil
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 
 from attention_maps.ask.export import ExportSettings, export
+from attention_maps.files import store
+from attention_maps.tensorboard.runs import REMEMBERED
 from attention_maps.tensorboard.worker_process import FIRST_LIMIT
 from tests.attention_maps.tensorboard.browser.asked import (
     ANSWER,
@@ -326,6 +329,24 @@ def test_a_second_question_is_told_to_wait(runs: Page) -> None:
     wait_for(runs, STATUS, "Another question is still being answered")
     runs.release()
     wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
+
+
+def test_a_question_does_not_hide_steps_recorded_meanwhile(open_folder: Open, trained: Path, tmp_path: Path) -> None:
+    """Guards against a story that ends before the newest step, which the slider offers, because a question has read
+    the list of recordings."""
+    run = tmp_path / "runs" / "gpt"
+    shutil.copytree(trained / "runs" / "gpt", run, symlinks=True)
+    page = open_folder(tmp_path / "runs")
+    page.load(run="gpt", view="story")
+    wait_for(page, ".story-events", "In 6 steps the loss")
+    page.click("#tab-ask")
+    store.save(replace(store.load(store.path(run, 6)), step=8), run)
+    time.sleep(REMEMBERED + 0.5)  # the list of runs is cached for so long
+    page.click(".ask-send")
+    wait_for(page, STATUS, "is answered", FIRST_LIMIT)
+    page.settle()
+    page.click("#tab-story")
+    wait_for(page, ".story-events", "In 8 steps the loss")
 
 
 def test_the_answers_of_two_runs_have_their_own_texts(runs: Page) -> None:

@@ -212,7 +212,7 @@ class Ask {
       this.status.textContent = BUSY;
       return;
     }
-    const {source, state, recordings} = this.context;
+    const {source, state} = this.context;
     const {now} = state;
     const {sample} = this.frame;
     const wanted = this.answer.word() ?? this.opening(from);
@@ -230,7 +230,7 @@ class Ask {
       const weights = await this.weights.choose();
       typed.reverse &&= weights?.bothDirections;
       const {recording} = await source.ask(questionOf(now, weights?.name ?? '', sample, typed));
-      await recordings.refresh();
+      await this.context.refresh();
       if (state.now.run !== now.run) {
         this.status.textContent = '';
         return;
