@@ -126,6 +126,8 @@ class AttentionPlugin(base_plugin.TBPlugin):
     def _clear(self, request: Request) -> Response:
         """Forget the answers of a run, {run}."""
         run, _ = self._question(request)
+        if not self.questions.listed(run):  # those of a deleted run may still be forgotten
+            self._runs.run(run)
         self.questions.clear(run)
         return _json(request, {})
 

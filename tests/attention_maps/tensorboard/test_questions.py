@@ -83,6 +83,7 @@ def test_the_answers_of_a_run_are_forgotten(asked: Tab) -> None:
     assert int(other[-5:]) in runs["translate"]["asked"]
     assert post(asked, QUESTION).get_json()["recording"] > first
     clear(json={"run": "translate"})
+    assert "no run 'nowhere'" in refusal(clear(json={"run": "nowhere"}), 404)
 
 
 def test_the_kept_checkpoints_are_listed(asked: Tab, trained: Path, tmp_path: Path) -> None:

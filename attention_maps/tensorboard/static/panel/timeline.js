@@ -68,18 +68,23 @@ export function createTimeline(context, {drawn, refresh, help}) {
 
   /** Forget the questions; an answer that is shown gives way to the recorded step nearest to that of its model. */
   async function forget() {
-    const {run, recording, against} = state.now;
-    const step = recordings.settle({run, recording: stepName(context.meta()?.step ?? Infinity)});
-    state.set({
-      recording: recordings.asked(run).includes(recording) ? step.recording : recording,
-      against: against.startsWith('step:asked_') ? '' : against,
-    });
-    slider.focus(); // the button disappears
+    const {run} = state.now;
     try {
       await context.source.clear(run);
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       context.report(error.message);
+      return;
+    }
+    slider.focus(); // the button disappears
+    const {now} = state;
+    if (now.run === run) {
+      const isShown = recordings.asked(run).includes(now.recording);
+      const step = stepName(context.meta()?.step ?? Infinity);
+      state.set({
+        recording: isShown ? recordings.settle({run, recording: step}).recording : now.recording,
+        against: now.against.startsWith('step:asked_') ? '' : now.against,
+      });
     }
     await refresh();
   }

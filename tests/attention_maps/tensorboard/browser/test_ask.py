@@ -49,6 +49,13 @@ BROAD = """
 """  # noqa: E501
 """Script that returns which of three heads are marked, without which the other words lose 0.5, 0.05 and 0.1 nats."""
 
+UNREACHABLE = """
+    const [route] = arguments;
+    const real = window.fetch;
+    window.fetch = (address, ...options) => (address === route ? Promise.reject(new TypeError()) : real(address, ...options));
+"""  # noqa: E501
+"""Script after which a route of the plugin does not answer."""
+
 
 def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
     """Guards against a question about another text, an answer of another model, and a comparison with another text."""
@@ -386,6 +393,22 @@ def test_questions_are_cleared(runs: Page) -> None:
     assert "recording=step_00000006" in runs.hash
     assert not runs.find(ANSWER).is_displayed()
     assert not runs.text(".message")
+
+
+def test_questions_that_cannot_be_cleared_stay_with_the_reason(runs: Page) -> None:
+    """Guards against a message that the next drawing removes, and an answer that gives way although it is kept."""
+    typed(runs, TEXT, "Ken had a pen.")
+    runs.click(".ask-send")
+    wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
+    runs.settle()
+    shown = recording_of(runs)
+    runs.driver.execute_script(UNREACHABLE, "clear")
+    runs.click(".clear")
+    wait_for(runs, ".message", "TensorBoard does not answer")
+    time.sleep(0.5)
+    assert runs.find(".message").is_displayed()
+    assert recording_of(runs) == shown
+    assert runs.find(".clear").is_displayed()
 
 
 def test_a_process_that_is_killed_is_said_and_replaced(runs: Page) -> None:
