@@ -90,7 +90,7 @@ export async function openPage(body) {
     if (state.now.against && !tabs.compares()) return state.set({against: ''});
     const settled = recordings.settle(state.now);
     if (settled.run !== state.now.run || settled.recording !== state.now.recording) {
-      notice = missed(state.now, settled);
+      notice = missed(state.now, settled, Boolean(source.archive));
       state.set(settled);
       return; // which draws again
     }
@@ -194,11 +194,13 @@ export async function openPage(body) {
   setTimeout(poll, POLL);
 }
 
-/** What a link named that does not exist; '' if it named nothing. */
-function missed(requested, settled) {
+/** What a link named that does not exist, or that an `exported` page does not contain; '' if it named nothing. */
+function missed(requested, settled, exported) {
   if (requested.run && settled.run !== requested.run) return `there is no run ${requested.run} with recordings; showing ${settled.run}`;
   if (!requested.run || !requested.recording) return '';
-  return `this run has no recording of ${recordingTitle(requested.recording)} (any more); showing ${recordingTitle(settled.recording)}`;
+  const [wanted, shown] = [requested, settled].map(({recording}) => recordingTitle(recording));
+  const why = exported ? `this exported page does not contain ${wanted}` : `this run has no recording of ${wanted} (any more)`;
+  return `${why}; showing ${shown}`;
 }
 
 /** A message as a sentence: capital letter, full stop. */

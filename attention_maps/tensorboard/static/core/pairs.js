@@ -20,7 +20,7 @@ export async function loadPair(source, {run, recording, sample, kind, values}, q
   const found = {chosen: await read(recording), steps: [], weights: []};
   for (const step of source.archive.index.runs[run].steps) {
     const {samples} = await source.meta(run, stepName(step));
-    if (sameTokens(wanted, {samples: [samples[sample]]}, 0) !== 0) continue;
+    if (!samples[sample] || sameTokens(wanted, {samples: [samples[sample]]}, 0) !== 0) continue;
     found.steps.push(step);
     found.weights.push(await read(stepName(step)));
   }

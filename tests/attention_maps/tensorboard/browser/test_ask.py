@@ -48,7 +48,6 @@ BROAD = """
     });
 """  # noqa: E501
 """Script that returns which of three heads are marked, without which the other words lose 0.5, 0.05 and 0.1 nats."""
-
 UNREACHABLE = """
     const [route] = arguments;
     const real = window.fetch;

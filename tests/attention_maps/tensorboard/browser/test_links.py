@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from tests.attention_maps.tensorboard.browser.page import Page
+from attention_maps.ask.export import ExportSettings, export
+from tests.attention_maps.tensorboard.browser.page import Page, link
 
 CROSS = {"run": "translation", "recording": "step_00000300", "kind": "cross", "layer": 0, "head": 0}
+FEWER = """
+    const done = arguments[arguments.length - 1];
+    const text = (piece) => ({reads: {pieces: [piece]}, source: null});
+    const kinds = {decoder: {layers: 1, heads: 1}};
+    const source = {
+      archive: {index: {runs: {gpt: {steps: [1, 2]}}}},
+      meta: async (run, name) => ({kinds, samples: name === "step_00000001" ? [text("a")] : [text("a"), text("b")]}),
+      tensor: async () => ({numbers: Float32Array.of(1), shape: [1, 1, 1]}),
+    };
+    const place = {run: "gpt", recording: "step_00000002", sample: 1, kind: "decoder", values: false};
+    import("/data/plugin/attention/static/core/pairs.js")
+      .then(({loadPair}) => loadPair(source, place, [0], [0]))
+      .then(({steps}) => done(steps), (error) => done(error.message));
+"""
+"""Script that returns the steps of a page for the second example, which the first step did not record."""
 
 
 def test_a_link_shows_the_same_again(page: Page) -> None:
@@ -82,3 +100,20 @@ def test_a_recording_that_is_gone_is_said_to_be(page: Page) -> None:
     assert page.text(".message").startswith("There is no run nowhere with recordings; showing ")
     page.show(**CROSS)
     assert not page.find(".message").is_displayed()
+
+
+def test_a_step_that_an_exported_page_does_not_contain_is_said(page: Page, logdir: Path, tmp_path: Path) -> None:
+    """Guards against links of the story, whose curves hold all steps, that seem to lead to a recording that was
+    deleted."""
+    file = tmp_path / "page.html"
+    export(str(logdir / "translation"), ExportSettings(to=str(file), step="300"), [])
+    page.open()
+    page.driver.get(f"file://{file}{link({'run': 'translation', 'recording': 'step_00000100'})}")
+    page.settle()
+    assert page.text(".step-title") == "step 300"
+    assert page.text(".message") == "This exported page does not contain step 100; showing step 300."
+
+
+def test_the_pair_of_an_exported_page_leaves_out_steps_without_the_example(page: Page) -> None:
+    """Guards against a page that cannot be drawn because an earlier step recorded fewer examples."""
+    assert page.driver.execute_async_script(FEWER) == [2]
