@@ -55,12 +55,15 @@ def test_the_tab_opens_with_the_story_of_the_run(views: Page) -> None:
     assert views.texts(".story-legend li") == ["coreference", "induction", "previous token", "diagonal"]
     wait_for(views, ".story-example", "Example shown")
     assert views.text(".story-example") == (
-        "Example shown, valid 1: from “She” to “Kate” (all mentions) most by layer 0 · head 0, 33.3 % against 16.7 % to"
-        " “pen” at the end; layer 0 · head 1, “coreference”: 0.0 %. What does the model predict without it?"
+        "Example shown, valid 1, its last pronoun: from “She” to “Kate” (all mentions) most by layer 0 · head 0, 33.3 %"
+        " against 16.7 % to “pen” at the end; layer 0 · head 1, “coreference”: 0.0 %. What does the model predict"
+        " without it?"
     )
     assert views.texts(".scores caption") == ["pronouns resolved, higher is better, 288 pronouns"]
     views.click(".story-example button")
     wait_for(views, ".pair-view h3", "From “She” to “Kate” (all mentions) at step 9")
+    views.show(**RUN, token="r6")
+    wait_for(views, ".story-example", "Example shown, valid 1, the selected word: from “She” to “Kate”")
 
 
 def test_a_sentence_opens_the_map_of_the_step(views: Page) -> None:

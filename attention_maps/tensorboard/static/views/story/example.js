@@ -36,7 +36,8 @@ export function createExample(context) {
     const {run, sample} = context.fitted();
     const {reads, source} = frame.sample;
     const [from, to] = [frame.rows[pair.row].positions, frame.columns[pair.column].positions];
-    const asked = JSON.stringify([run, sample, frame.kind, frame.weighted, reads.ids, source?.ids, from, to, context.recordings.numbers(run)]);
+    const words = [reads.ids, source?.ids, from, to, pair.why];
+    const asked = JSON.stringify([run, sample, frame.kind, frame.weighted, words, context.recordings.numbers(run)]);
     if (asked === shown.asked) {
       shown = {...shown, frame, pair};
       return;
@@ -99,7 +100,7 @@ export function createExample(context) {
     const without = () => [' ', button('What does the model predict without it?', 'ask the model for this text without this head', ask)];
     const labelledOne = () => ['; ', link(titleOf(other), 'open this map', toMap(other, last)), `, “coreference”: ${percent(other.weight)}`];
     line.replaceChildren(
-      `Example shown${name && `, ${name}`}: `,
+      `Example shown${name && `, ${name}`}, ${pair.why}: `,
       link(words, 'all heads for these two words', toPair),
       ' most by ',
       link(titleOf(best), 'open this map', toMap(best, last)),
@@ -128,11 +129,15 @@ export function createExample(context) {
   return {element: line, draw, show, wordsFor};
 }
 
-/** The pair with a gold label of the selected row, else the main one. */
+/** The pair with a gold label of the selected row, else the main one, with `why`; undefined without gold labels. */
 function chosenPair(frame, token) {
   const gold = goldPairs(frame);
   const at = selection(token, frame);
-  return gold.find(({row}) => at?.side === 'row' && row === at.index) ?? mainPair(gold, frame.kind);
+  const selected = gold.find(({row}) => at?.side === 'row' && row === at.index);
+  if (selected) return {...selected, why: 'the selected word'};
+  const main = mainPair(gold, frame.kind);
+  const last = main?.repeats ? 'its last word with a gold label' : 'its last pronoun';
+  return main && {...main, why: frame.kind === 'cross' ? 'its first word with a gold label' : last};
 }
 
 function wordsOf({row, column}) {
