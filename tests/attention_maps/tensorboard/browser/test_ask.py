@@ -374,6 +374,29 @@ def test_the_answers_of_two_runs_have_their_own_texts(runs: Page) -> None:
     runs.wait(f"return document.querySelector('{TEXT}').value.startsWith('エミ')")
 
 
+def test_an_earlier_answer_is_shown_with_what_it_was_asked_with(runs: Page) -> None:
+    """Guards against a warning about heads that nobody has chosen since, only because the timeline was moved."""
+    typed(runs, TEXT, "Ken had a pen.")
+    runs.click(".ask-send")
+    wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
+    runs.settle()
+    runs.show(run="gpt", recording=recording_of(runs), view="ask", kind="decoder", layer=0, head=1)
+    runs.click(".ask-form .without")
+    wait_for(runs, f"{ANSWER} h3", "without layer 0 · head 1")
+    runs.settle()
+    runs.press(Keys.ARROW_LEFT)
+    wait_for(runs, f"{ANSWER} h3", ", the whole model")
+    runs.wait("return !document.querySelector('.ask-head')")
+    runs.wait("return document.querySelector('.ask-stale').hidden")
+    runs.press(Keys.ARROW_RIGHT)
+    wait_for(runs, f"{ANSWER} h3", "without layer 0 · head 1")
+    wait_for(runs, ".ask-head", "layer 0 · head 1")
+    runs.wait("return document.querySelector('.ask-stale').hidden")
+    assert "removed=decoder.0.1" in runs.hash
+    runs.show(run="gpt", recording=recording_of(runs), view="ask", removed="decoder.0.0")
+    wait_for(runs, ".ask-stale", "(heads) is not that of this answer")
+
+
 def test_questions_are_cleared(runs: Page) -> None:
     """Guards against a list that only grows, a button beyond the keyboard's reach, and an answer that stays."""
     if runs.find(".clear").is_displayed():  # questions of other tests

@@ -36,6 +36,8 @@ class Ask {
     this.asking = false;
     this.own = ''; // "run|recording" of the text in the form, which may hold a continuation as well
     this.done = ''; // what is said of that recording, as long as it is shown
+    this.seen = {}; // {place, chosen}: the recording of the last drawing, and the heads, their replacement and the checkpoint chosen then
+    this.toAdopt = ''; // "run|recording" of an earlier answer, whose heads are to be chosen again
     const area = (label, rows, oninput) => element('textarea', {rows, maxlength: 2000, 'aria-label': label, placeholder: label, oninput});
     const typing = () => (this.typed = true);
     this.text = area(TEXT, 3, typing);
@@ -82,11 +84,37 @@ class Ask {
     this.fill();
     this.showHeads();
     this.how.show(state.now.how);
+    this.notice();
+    if (toAsk || this.asking) this.toAdopt = '';
     if (toAsk) {
       this.context.toAsk = null;
       this.ask(toAsk);
     }
-    return Promise.all([this.showWeights(), this.answer.draw()]).then(() => this.showStale());
+    return Promise.all([this.showWeights(), this.answer.draw()]).then(() => {
+      this.adopt();
+      this.showStale();
+    });
+  }
+
+  /** Notice whether only the recording differs from the last drawing: the timeline was moved. */
+  notice() {
+    const {run, recording, removed, how, checkpoint} = this.context.state.now;
+    const before = this.seen;
+    this.seen = {place: `${run}|${recording}`, chosen: JSON.stringify([removed, how, checkpoint])};
+    if (before.chosen !== this.seen.chosen) this.toAdopt = '';
+    else if (before.place !== this.seen.place) this.toAdopt = this.seen.place;
+  }
+
+  /** After the timeline was moved to an earlier answer: choose what it was asked with, as the form shows its text. */
+  adopt() {
+    const {state} = this.context;
+    const {element: shown, answer, key} = this.answer;
+    if (shown.hidden || this.typed || key !== this.toAdopt) return;
+    this.toAdopt = '';
+    const heads = headsOf(answer);
+    if (answer.asked?.patch) this.other.value = answer.asked.patch.text;
+    const other = state.now.checkpoint && this.checkpoint !== answer.checkpoint;
+    state.set({removed: listed(heads), ...(heads.length && {how: howOf(answer)}), ...(other && {checkpoint: answer.checkpoint})});
   }
 
   /** The text of the example shown, unless another one is being typed. */
@@ -239,6 +267,7 @@ class Ask {
       this.answer.wanted = wanted;
       this.keepOrRestore(texts);
       this.own = `${now.run}|${recording}`;
+      this.seen.place = this.own; // not an earlier answer: what was chosen meanwhile stays
       this.answer.toReveal = true;
       state.set({recording, sample: 0, token, against: '', follow: false});
     } catch (error) {
