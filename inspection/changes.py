@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -56,18 +58,22 @@ def patched_outputs(patch: Patch, run: LoadedRun, example: Example, reverse: boo
 
 
 def means_of(kept: KeptModel, example: Example) -> dict[Head, Tensor]:
-    """Return the mean output of each head as `mean_outputs` does, computed once for a model."""
-    if not kept.means:
-        kept.means = mean_outputs(kept.run, example)
-    return kept.means
+    """Return the mean output of each head over the `recorded_examples` of the run (probes and validation examples),
+    computed once for a model; without a readable recording, over `example`, which differs between questions."""
+    if kept.means:
+        return kept.means
+    recorded = recorded_examples(kept.run)
+    means = mean_outputs(kept.run, recorded or [example])
+    if recorded:
+        kept.means = means
+    return means
 
 
-def mean_outputs(run: LoadedRun, example: Example) -> dict[Head, Tensor]:
-    """Return the mean output [D] of each head over all positions of the `recorded_examples` of the run (probes and
-    validation examples); without a readable recording, over those of `example`."""
+def mean_outputs(run: LoadedRun, examples: Sequence[Example]) -> dict[Head, Tensor]:
+    """Return the mean output [D] of each head over all positions of some examples."""
     sums: dict[Head, Tensor] = {}
     counts: dict[Head, int] = {}
-    for one in recorded_examples(run) or [example]:
+    for one in examples:
         for head, output in head_outputs(run, one).items():
             sums[head] = sums.get(head, torch.zeros_like(output[0])) + output.sum(dim=0)
             counts[head] = counts.get(head, 0) + len(output)

@@ -19,6 +19,7 @@ import torch
 from attention_maps.files import store
 from generation.config import TranslationConfig
 from generation.translation import best_translations
+from inspection.changes import means_of
 from inspection.effects import effects_of
 from inspection.models import Models
 from inspection.question import EffectsQuestion
@@ -254,6 +255,17 @@ def test_a_layer_is_removed_and_the_mean_is_another_replacement(asking: Asking, 
     (sample,) = store.load(asking.folder / "to.safetensors").samples
     assert sample.attribution is not None
     assert sample.attribution[:, 1:3].any(), "a mean output contributes to the logits"
+
+
+def test_without_recordings_the_mean_output_is_that_of_each_text(gpt: Path, tmp_path: Path) -> None:
+    """Guards against mean outputs of the first text that anybody asked in all later answers."""
+    run = tmp_path / "gpt"
+    shutil.copytree(gpt, run, symlinks=True)
+    shutil.rmtree(run / "attention")
+    kept = Models().get(run, "best")
+    first, second = (means_of(kept, example_of(kept.run, text)) for text in (TEXT, STORY))
+    assert first.keys() == second.keys() == set(head_places(kept.run.model))
+    assert not any(torch.equal(first[head], second[head]) for head in first)
 
 
 def test_a_head_is_patched_from_another_text(asking: Asking, gpt: Path) -> None:
