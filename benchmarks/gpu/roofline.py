@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from benchmarks.report import markdown_table
 from benchmarks.shape import Shape
-from benchmarks.training.projection import Model
+from benchmarks.training.projection import Model, all_reduce_seconds
 
 MATRIX_RATE, MEMORY_RATE, LINK_RATE = 989e12, 4.8e12, 450e9
 """Data-sheet rates of one H200: dense bf16 FLOP/s, memory bytes/s, and NVLink bytes/s in one direction."""
@@ -62,8 +62,8 @@ class Work(Shape):
 
     @property
     def all_reduce(self) -> float:
-        """Time of a ring all-reduce of bf16 gradients over eight GPUs, in seconds."""
-        return 2 * (GPUS - 1) / GPUS * 2 * self.weights / LINK_RATE
+        """Time of a ring all-reduce of float32 gradients over eight GPUs, in seconds."""
+        return all_reduce_seconds(self.weights, GPUS, LINK_RATE)
 
 
 def of_gpt(model: Model, batch: int) -> Work:

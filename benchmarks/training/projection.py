@@ -1,9 +1,9 @@
 """Project the training speed of other machines from data-sheet rates, the measured utilisation and the memory model.
 
-    seconds per step = N F / (u x peak x devices) + 2 (devices - 1) / devices x 2 P / bandwidth
+    seconds per step = N F / (u x peak x devices) + 2 (devices - 1) / devices x 4 P / bandwidth
 
 N: tokens per step over all devices. F = 6 (12 L C² + V C) + 12 L T C: operations per token. u: fraction of the matrix
-peak reached by our training on the measured machine. The second term is a ring all-reduce of bf16 gradients without
+peak reached by our training on the measured machine. The second term is a ring all-reduce of float32 gradients without
 overlap, which makes the projected speed a lower bound.
 """
 
@@ -75,11 +75,16 @@ def batch_that_fits(model: Model, machine: Machine, memory: MemoryModel) -> int:
     return max(0, min(LARGEST_BATCH, int((0.9 * machine.memory - none) / (one - none))))
 
 
+def all_reduce_seconds(parameters: float, devices: int, bandwidth: float) -> float:
+    """Return the time of a ring all-reduce of the gradients, which the trainer exchanges in float32."""
+    return 2 * (devices - 1) / devices * 4 * parameters / bandwidth
+
+
 def tokens_per_second(model: Model, machine: Machine, batch: int, utilisation: float) -> tuple[float, float]:
     """Return the tokens per second of all devices together, and the fraction of time spent on communication."""
     tokens = batch * model.context
     computing = tokens * model.operations_per_token / (utilisation * machine.peak)
-    talking = 2 * (machine.devices - 1) / machine.devices * 2 * model.parameters / machine.bandwidth
+    talking = all_reduce_seconds(model.parameters, machine.devices, machine.bandwidth)
     return machine.devices * tokens / (computing + talking), talking / (computing + talking)
 
 

@@ -13,6 +13,7 @@ from benchmarks.results import Result, Row, Turn
 from benchmarks.table import all_comparisons, blocks, load_results, summary, with_blocks
 from benchmarks.training.curves import REFERENCE, WINDOW, Curve, Curves, smoothed
 from benchmarks.training.memory_model import MemoryModel, fit
+from benchmarks.training.projection import Machine, Model, tokens_per_second
 from tests.conftest import ROOT
 
 
@@ -141,6 +142,16 @@ def test_the_memory_model_finds_the_constants_that_made_the_figures() -> None:
     assert found.per_activation == pytest.approx(truth.per_activation, rel=0.1)
     assert found.per_logit == pytest.approx(truth.per_logit, rel=0.1)
     assert 0 <= found.per_weight < 1
+
+
+def test_the_projection_exchanges_gradients_as_the_trainer_does() -> None:
+    """Guards against gradients of two bytes in the projection, where the trainer exchanges four."""
+    model, machine = Model(2, 2, 64, 32, 100, "small"), Machine("four", 4, 1e12, 1e9, 1e9)
+    computing = 8 * 32 * model.operations_per_token / (0.5 * 1e12)
+    talking = 2 * 3 / 4 * 4 * model.parameters / 1e9
+    rate, share = tokens_per_second(model, machine, batch=8, utilisation=0.5)
+    assert rate == pytest.approx(4 * 8 * 32 / (computing + talking))
+    assert share == pytest.approx(talking / (computing + talking))
 
 
 @pytest.mark.slow
