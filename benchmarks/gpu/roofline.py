@@ -41,16 +41,19 @@ class Work(Shape):
     vocabulary: int
     tokens: int
     weights: float
-    """Number of weights used per token. Half of a translator's weights, since each token passes through one side."""
+    """Number of weights that a step updates and exchanges."""
     name: str
+    passed: float = 1.0
+    """Fraction of weights and layers that a token passes through: half in a translator, those of its side."""
 
     def times(self, matrix_rate: float, memory_rate: float) -> dict[str, float]:
         """Return seconds by cause: products, attention, memory, launches."""
         attention_rate = ATTENTION_SHARE[128 if self.width // self.heads >= 128 else 64] * matrix_rate
-        moved = 156 * self.width * self.layers * self.tokens + 12 * self.vocabulary * self.tokens + 40 * self.weights
+        layers, weights = self.passed * self.layers, self.passed * self.weights
+        moved = 156 * self.width * layers * self.tokens + 12 * self.vocabulary * self.tokens + 40 * self.weights
         return {
-            "products": 6 * self.weights * self.tokens / matrix_rate,
-            "attention": 7 * self.context * self.width * self.layers * self.tokens / attention_rate,
+            "products": 6 * weights * self.tokens / matrix_rate,
+            "attention": 7 * self.context * self.width * layers * self.tokens / attention_rate,
             "memory": moved / memory_rate,
             "launches": (40 * self.layers + 30) * PER_LAUNCH,
         }
@@ -58,7 +61,7 @@ class Work(Shape):
     @property
     def operations(self) -> float:
         """Operations of a step as counted for MFU: 6 P + 12 L T C per token."""
-        return (6 * self.weights + 12 * self.layers * self.context * self.width) * self.tokens
+        return self.passed * (6 * self.weights + 12 * self.layers * self.context * self.width) * self.tokens
 
     @property
     def all_reduce(self) -> float:
@@ -72,18 +75,30 @@ def of_gpt(model: Model, batch: int) -> Work:
     return Work(**model.size, vocabulary=model.vocabulary, tokens=tokens, weights=model.parameters, name=name)
 
 
+def of_translator(tokens: int) -> Work:
+    """Return the dimensions of one training step of tatoeba's translator (3 + 3 layers, width 256, 4,000 pieces).
+
+    Half of the tokens pass through each side; only those of the target have logits. Cross-attention counts with its
+    weights, not as a layer.
+    """
+    layers, width, words = 3, 256, 4000
+    weights = (12 + 16) * layers * width**2 + words * width
+    name = f"translator, {tokens:,} tokens"
+    return Work(2 * layers, 4, width, 16, words // 2, tokens, weights, name, passed=0.5)
+
+
 def steps() -> list[Work]:
-    """Return the steps of `benchmarks/gpu/training.py`. Half of a translator's tokens pass through each side."""
+    """Return the steps of `benchmarks/gpu/training.py`."""
     from benchmarks.gpu.training import TRAINED, TRANSLATOR_TOKENS
 
     gpts = [of_gpt(rows.model, batch) for rows in TRAINED for batch in rows.ours]
-    width, layers, words = 256, 3, 4000
-    weights = (12 + 16) * layers * width**2 + words * width
-    translators = [
-        Work(2 * layers, 4, width, 16, words // 2, tokens, weights / 2, f"translator, {tokens:,} tokens")
-        for tokens in TRANSLATOR_TOKENS
-    ]
-    return gpts + translators
+    return gpts + [of_translator(tokens) for tokens in TRANSLATOR_TOKENS]
+
+
+def bottleneck(times: dict[str, float]) -> str:
+    """Return the largest of the times that are added, or `launches` if they take longer than all of these together."""
+    added = {name: seconds for name, seconds in times.items() if name != "launches"}
+    return "launches" if times["launches"] > sum(added.values()) else max(added, key=lambda name: added[name])
 
 
 def roofline_table(matrix_rate: float, memory_rate: float) -> str:
@@ -95,9 +110,10 @@ def roofline_table(matrix_rate: float, memory_rate: float) -> str:
     rows = []
     for work in steps():
         times = work.times(*rates)
-        least = max(times["products"] + times["attention"] + times["memory"], times["launches"])
+        launches = times["launches"]
+        least = max(sum(times.values()) - launches, launches)
         cells = [f"{1000 * seconds:.2g}" if seconds < 0.01 else f"{1000 * seconds:.0f}" for seconds in times.values()]
-        cells += [max(times, key=lambda name: times[name]), f"{1000 * least:.3g}"]
+        cells += [bottleneck(times), f"{1000 * least:.3g}"]
         cells += [f"{100 * work.operations / least / MATRIX_RATE:.0f} %"]
         cells += [f"{1000 * work.all_reduce:.2g} ({100 * work.all_reduce / least:.1f} %)"]
         rows.append([work.name, *cells])

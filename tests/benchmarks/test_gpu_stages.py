@@ -17,7 +17,7 @@ from benchmarks.gpu import run as stages
 from benchmarks.gpu.attention import Case, inputs, line, operations
 from benchmarks.gpu.figures import Figure, Stage, StageSettings, read_figures, stage, table
 from benchmarks.gpu.pages import NOTHING, gpu_tables
-from benchmarks.gpu.roofline import of_gpt
+from benchmarks.gpu.roofline import bottleneck, of_gpt, of_translator
 from benchmarks.gpu.run import PLAN, GPUSettings, Results, gpu, load, wanted
 from benchmarks.gpu.tests import outcome
 from benchmarks.gpu.tests import tests as stage_tests
@@ -224,6 +224,26 @@ def test_the_roofline_counts_what_the_formulas_say() -> None:
     assert times["attention"] == pytest.approx(7 * 64 * 128 * tokens / 0.4e12)
     assert times["memory"] == pytest.approx((156 * 128 * tokens + 12 * 1000 * tokens + 40 * weights) / 1e9)
     assert work.all_reduce == pytest.approx(2 * 7 / 8 * 4 * weights / 450e9)  # float32 gradients
+
+
+def test_a_translator_passes_one_side_and_updates_both() -> None:
+    """Guards against tokens counted on both sides of a translator, and gradients exchanged of one side only."""
+    work, tokens = of_translator(1000), 1000
+    both = (12 + 16) * 3 * 256**2 + 4000 * 256
+    times = work.times(matrix_rate=1e12, memory_rate=1e9)
+    assert times["products"] == pytest.approx(6 * both / 2 * tokens / 1e12)
+    assert times["attention"] == pytest.approx(7 * 16 * 256 * 3 * tokens / 0.25e12)
+    assert times["memory"] == pytest.approx((156 * 256 * 3 * tokens + 12 * 2000 * tokens + 40 * both) / 1e9)
+    assert times["launches"] == pytest.approx((40 * 6 + 30) * 4e-6)
+    assert work.operations == pytest.approx((6 * both / 2 + 12 * 3 * 16 * 256) * tokens)
+    assert work.all_reduce == pytest.approx(2 * 7 / 8 * 4 * both / 450e9)
+
+
+def test_launches_bound_a_step_only_if_they_take_longer_than_the_rest() -> None:
+    """Guards against a step called bound by launches whose other times, one after the other, take longer."""
+    times = {"products": 2.0, "attention": 1.0, "memory": 3.0, "launches": 4.0}
+    assert bottleneck(times) == "memory"
+    assert bottleneck(times | {"launches": 7.0}) == "launches"
 
 
 def test_drawn_numbers_follow_zipfs_law() -> None:
