@@ -104,19 +104,22 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
     if recipe.large_batch:
         large, larger_batch = f"batch {recipe.large_batch}", f"trainer.batch_size={recipe.large_batch}"
         larger = (f"{SAME} {large}", f"{SAME} {large} compiled")
-        alike = (f"nanoGPT float32 {large}", f"nanoGPT bf16 autocast {large}")
+        alike = [
+            nanogpt(f"nanoGPT {name} {large}{end}", batch_size=recipe.large_batch, bf16=bf16, compiled=compiles)
+            for name, bf16 in (("float32", False), ("bf16 autocast", True))
+            for end, compiles in (("", False), (" compiled", True))
+        ]
         contenders += [
             ours(larger[0], *same, larger_batch),
             ours(larger[1], *same, larger_batch, compiled),
             ours(f"ours {large}", larger_batch),
             ours(f"ours {large} compiled", larger_batch, compiled),
-            nanogpt(alike[0], batch_size=recipe.large_batch),
-            nanogpt(alike[1], batch_size=recipe.large_batch, bf16=True),
+            *alike,
         ]
         what = f"the same model, {large}"
         comparisons += [
             Comparison(f"{what}, against nanoGPT as shipped at its {recipe.batch_size}", larger, (SHIPPED,)),
-            Comparison(f"{what}, against the fastest peer at that batch", larger, alike),
+            Comparison(f"{what}, against the fastest peer at that batch", larger, tuple(one.name for one in alike)),
         ]
     title = f"Training steps of a {recipe.title}, {batch} unless said otherwise, AdamW, characters of one text"
     return Benchmark(f"train_gpt_{name}", title, "tokens", tuple(contenders), SAME, tuple(comparisons))

@@ -76,8 +76,15 @@ def benchmark(checkout: str) -> Benchmark:
         ours("ours bf16", "bf16"),
         ours("ours bf16 compiled", "bf16", "on"),
         peer("llm.c float32", "llmc:llmc", checkout=absolute(checkout)),
-        peer("transformers GPT-2 float32", "gpt:transformers_gpt2", **loop),
-        peer("transformers GPT-2 bf16 autocast", "gpt:transformers_gpt2", **loop, bf16=True),
+        *(
+            peer(f"transformers GPT-2 {name}", "gpt:transformers_gpt2", **loop, bf16=bf16, compiled=compiled)
+            for name, bf16, compiled in (
+                ("float32", False, False),
+                ("float32 compiled", False, True),
+                ("bf16 autocast", True, False),
+                ("bf16 autocast compiled", True, True),
+            )
+        ),
     )
     mine = tuple(one.name for one in contenders if one.ours)
     full, fastest_peers = mine[:2], tuple(one.name for one in contenders if not one.ours)

@@ -1,0 +1,47 @@
+"""Comparisons are between equals: what one of our rows may use, a row of the peers uses too."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from benchmarks.contender import Benchmark
+from benchmarks.training import train_gpt, train_gpt2
+from data.primer import rows
+
+
+@pytest.fixture
+def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a short text, and work in its folder, which gets the cache of prepared data."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "input.txt"
+    path.write_text("".join(f"{row['source']}\n" for row in rows("sentences", 400, seed=1)), encoding="utf-8")
+    return path
+
+
+def requires_all_forms_of_a_peer(benchmark: Benchmark) -> None:
+    """Fail unless every comparison with the fastest peer has torch's peers in both number formats, compiled or not."""
+    contenders = {one.name: one for one in benchmark.contenders}
+    fastest = [one for one in benchmark.comparisons if "against the fastest peer" in one.what]
+    assert fastest
+    for comparison in fastest:
+        assert any("compiled" in name for name in comparison.ours)
+        peers = [contenders[name] for name in comparison.peers]
+        forms = {
+            (one.arguments.get("bf16", False), one.arguments.get("compiled", False))
+            for one in peers
+            if one.build.startswith("benchmarks.peers.gpt:")
+        }
+        assert forms == set(itertools.product((False, True), repeat=2)), comparison.what
+
+
+def test_peers_of_gpt2_are_compiled_too() -> None:
+    """Guards against our compiled rows compared with a peer that torch.compile could make faster as well."""
+    requires_all_forms_of_a_peer(train_gpt2.benchmark(""))
+
+
+def test_nanogpt_is_compiled_at_every_batch_size(text: Path) -> None:
+    """Guards against a larger batch at which only ours are compiled."""
+    requires_all_forms_of_a_peer(train_gpt.benchmark("cpu", text, ""))
