@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.contender import Benchmark
-from benchmarks.training import train_gpt, train_gpt2
+from benchmarks.training import train_gpt, train_gpt2, train_translator
 from data.primer import rows
 
 
@@ -45,3 +45,20 @@ def test_peers_of_gpt2_are_compiled_too() -> None:
 def test_nanogpt_is_compiled_at_every_batch_size(text: Path) -> None:
     """Guards against a larger batch at which only ours are compiled."""
     requires_all_forms_of_a_peer(train_gpt.benchmark("cpu", text, ""))
+
+
+def test_plain_loops_have_batches_as_large_as_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against a ratio to peers with half as many tokens in a batch, which are slower for that reason alone."""
+    monkeypatch.chdir(tmp_path)
+    data = "task=translate tokenizer=bpe tokenizer.vocab_size=700 data.sentences=200"
+    model = "model.layers=1 model.heads=2 model.width=32"
+    benchmark = train_translator.benchmark([*data.split(), *model.split()], tmp_path / "pairs.npz")
+    contenders = {one.name: one for one in benchmark.contenders}
+    for comparison in benchmark.comparisons:
+        settings = [setting for name in comparison.ours for setting in contenders[name].arguments["settings"]]
+        ours = {int(one.partition("=")[2]) for one in settings if one.startswith("data.batch_tokens=")}
+        peers = [contenders[name].arguments for name in comparison.peers]
+        if "JoeyNMT" in comparison.what:
+            assert ours == {one["batch_tokens"] for one in peers}
+        else:
+            assert {train_translator.SENTENCES[tokens] for tokens in ours} == {one["batch_size"] for one in peers}
