@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 
@@ -24,3 +25,11 @@ The cache tag separates compiled code by instruction set: torch 2.13 would other
 def emulates(instructions: str, contender: str) -> bool:
     """Whether this is a bf16 contender, by its name, without bf16 instructions: a hundred times slower than float32."""
     return instructions != "native" and any(name in contender for name in ("bf16", "bfloat16"))
+
+
+def restricted_to() -> str:
+    """Return the instruction set of `LIMITS` to which the environment restricts this process, else `native`."""
+    for name, limits in LIMITS.items():
+        if limits and all(os.environ.get(key) == value for key, value in limits.items()):
+            return name
+    return "native"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from benchmarks.contender import Benchmark, Comparison, Contender, Skipped, Step
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.inputs import absolute
+from benchmarks.instructions import restricted_to
 from benchmarks.shape import Shape
 from configs.errors import UserError
 
@@ -285,7 +286,10 @@ def ctranslate2(name: str, batch: int, compute: str, threads: int, workers: int)
 
 def llama_cpp(name: str, batch: int, weights: str, threads: int) -> Step:
     """Return a step with llama.cpp, which continues all texts of the batch together. In float32, raises RuntimeError
-    unless its most probable texts after different prompts are ours."""
+    unless its most probable texts after different prompts are ours.
+    Raises Skipped if the instruction set is restricted: llama.cpp is compiled for that of this machine."""
+    if (instructions := restricted_to()) != "native":
+        raise Skipped(f"llama.cpp cannot be restricted to {instructions.upper()}")
     from benchmarks.device import device
     from benchmarks.peers.llama_cpp import LlamaCpp, quantize, require_our_texts, write_model
 

@@ -19,13 +19,16 @@ from torch import Tensor
 
 from benchmarks.contender import Skipped, Step
 from benchmarks.device import device
+from benchmarks.instructions import restricted_to
 from benchmarks.peers.gpt import random_windows
 from benchmarks.peers.weights import position_table
 from benchmarks.shape import Shape
 from benchmarks.zipf import zipf_ids
 from model.gpt import GPT
 
-FLAGS = "-Ofast -march=native -fopenmp -DOMP -w -shared -fPIC".split()
+FLAGS = "-Ofast -fopenmp -DOMP -w -shared -fPIC".split()
+ARCHITECTURES = {"native": "native", "avx512": "x86-64-v4", "avx2": "x86-64-v3"}
+"""Values of -march by the instruction set to which the contenders are restricted."""
 
 SOURCE = b"""
 #define TESTING  /* leaves out llm.c's own main */
@@ -109,7 +112,8 @@ def compiled(checkout: Path, target: Path) -> ctypes.CDLL:
     compiler = os.environ.get("CC", "cc")
     if not shutil.which(compiler):
         raise Skipped(f"no C compiler: {compiler}")
-    command = [compiler, *FLAGS, "-I", str(checkout), "-x", "c", "-", "-o", str(target), "-lm"]
+    architecture = f"-march={ARCHITECTURES[restricted_to()]}"
+    command = [compiler, *FLAGS, architecture, "-I", str(checkout), "-x", "c", "-", "-o", str(target), "-lm"]
     done = subprocess.run(command, input=SOURCE, stderr=subprocess.PIPE)
     if done.returncode:
         raise RuntimeError(f"llm.c does not compile: {done.stderr.decode(errors='replace')[-150:]}")

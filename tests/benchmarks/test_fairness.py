@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.contender import Benchmark
+from benchmarks.contender import Benchmark, Skipped
+from benchmarks.decoding import sample
+from benchmarks.instructions import LIMITS, restricted_to
+from benchmarks.peers.llmc import ARCHITECTURES
 from benchmarks.training import train_gpt, train_gpt2, train_translator
 from data.primer import rows
 
@@ -62,3 +65,15 @@ def test_plain_loops_have_batches_as_large_as_ours(tmp_path: Path, monkeypatch: 
             assert ours == {one["batch_tokens"] for one in peers}
         else:
             assert {train_translator.SENTENCES[tokens] for tokens in ours} == {one["batch_size"] for one in peers}
+
+
+@pytest.mark.parametrize("instructions", ["avx2", "avx512"])
+def test_peers_in_c_are_restricted_like_the_others(instructions: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against a peer compiled for this machine in a table of older processors."""
+    assert (restricted_to(), ARCHITECTURES[restricted_to()]) == ("native", "native")
+    for name, value in LIMITS[instructions].items():
+        monkeypatch.setenv(name, value)
+    assert restricted_to() == instructions
+    assert ARCHITECTURES[restricted_to()].startswith("x86-64-v")
+    with pytest.raises(Skipped, match=f"llama.cpp cannot be restricted to {instructions.upper()}"):
+        sample.llama_cpp("0.8M", 1, "float32", 1)
