@@ -39,6 +39,7 @@ def main() -> None:
     try:
         started = time.perf_counter()
         step = build(request["build"], request["arguments"])
+        memory = getattr(step, "peak_memory", peak_memory)  # a step that starts programs measures theirs
         turn(step, request["seconds"])
         if gpu := gpu_in_use():  # the first step compiles; the next may capture a CUDA graph
             turn(step, request["seconds"])
@@ -46,7 +47,7 @@ def main() -> None:
         answer({"set_up_seconds": time.perf_counter() - started})
         for line in sys.stdin:
             step()  # not counted: wakes the threads and reallocates memory released after the last turn
-            answer(turn(step, json.loads(line)["seconds"]) | {"peak_memory": peak_memory()})
+            answer(turn(step, json.loads(line)["seconds"]) | {"peak_memory": memory()})
     except Skipped as reason:
         answer({"skipped": str(reason)})
     except ImportError as error:

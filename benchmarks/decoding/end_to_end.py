@@ -7,6 +7,7 @@ search, or continues a prompt greedily. The exports are written before, as on th
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contender import Benchmark, Comparison, Contender, Step
+from benchmarks.contender import Benchmark, Comparison, Contender
 from benchmarks.harness import ROOT, MeasureSettings, measure
 from benchmarks.inputs import existing
 from configs.errors import UserError
@@ -85,7 +86,7 @@ def benchmark(run: Path, task: str, place: Path, settings: EndToEndSettings, our
 
     def contender(label: str, command: list[str], ours: bool = False) -> Contender:
         arguments: dict[str, Any] = {"command": command, "input": input, "count": count}
-        return Contender(label, f"{__name__}:process", arguments, ours)
+        return Contender(label, f"{__name__}:Program", arguments, ours)
 
     generate = [str(ROOT / "generate.py"), f"run={run}", *ours]
     cores = os.cpu_count() or 1
@@ -117,17 +118,26 @@ def start_of_texts(run: Path) -> str:
     return tokenizer.spellings[tokenizer.start_id]
 
 
-def process(command: list[str], input: str, count: int) -> Step:
-    """Return a step that runs a program on the file `input` and counts `count` units. It raises RuntimeError unless a
+@dataclass
+class Program:
+    """A step that runs a program on the file `input` and counts `count` units. It raises RuntimeError unless a
     translator prints as many lines."""
 
-    def step() -> int:
-        lines = printed(command, input)
-        if count > 1 and len(lines) != count:
-            raise RuntimeError(f"expected {count} translations, got {len(lines)} lines")
-        return count
+    command: list[str]
+    input: str
+    count: int
 
-    return step
+    def __call__(self) -> int:
+        """Run the program once."""
+        lines = printed(self.command, self.input)
+        if self.count > 1 and len(lines) != self.count:
+            raise RuntimeError(f"expected {self.count} translations, got {len(lines)} lines")
+        return self.count
+
+    def peak_memory(self) -> int:
+        """Return the peak memory in bytes of the largest program that has ended: this process only starts them."""
+        largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        return largest if sys.platform == "darwin" else 1024 * largest
 
 
 def printed(command: list[str], input: str) -> list[str]:

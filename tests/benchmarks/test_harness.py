@@ -83,6 +83,18 @@ def test_peak_memory_is_that_of_the_contender_alone(measured: tuple[Result, list
     assert small.peak_memory < 150e6 < 300e6 < large.peak_memory < 600e6
 
 
+@pytest.mark.slow
+def test_the_memory_of_a_program_is_not_that_of_the_process_that_starts_it(tmp_path: Path) -> None:
+    """Guards against 20 MB for every program, whatever model it loads."""
+    (tmp_path / "input.txt").touch()
+    command = ["-c", "print(len(b'x' * (300 << 20)))"]
+    arguments = {"command": command, "input": str(tmp_path / "input.txt"), "count": 1}
+    program = Contender("program", "benchmarks.decoding.end_to_end:Program", arguments)
+    row = run(tmp_path, program, peak={"float32": 1e12}, rounds=1).row("program")
+    assert row is not None
+    assert 300e6 < row.peak_memory < 600e6
+
+
 def test_the_result_names_machine_versions_and_matrix_peak(measured: tuple[Result, list[str]]) -> None:
     """Guards against figures without the machine and the versions they were measured on."""
     result, _ = measured
