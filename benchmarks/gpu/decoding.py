@@ -1,4 +1,4 @@
-"""Compare sampling and beam search on a GPU with Hugging Face `generate`, with random weights in realistic sizes.
+"""Measure sampling, compared with Hugging Face `generate`, and beam search on a GPU, with random weights.
 
 Models and contenders are those of `benchmarks/decoding/sample.py`; our weights have the default format of
 `generate.py`.
@@ -29,7 +29,7 @@ BEAM_SIZE, SENTENCES, SOURCE_TOKENS, TARGET_TOKENS = 5, 64, 24, 40
 
 @stage
 def decoding(settings: StageSettings) -> Iterator[Figure]:
-    """Measure sampling from a GPT in tokens/s and beam search in sentences/s: ours, Hugging Face."""
+    """Measure sampling from a GPT in tokens/s (ours, Hugging Face) and beam search in sentences/s (ours)."""
     sizes, batches = (("0.8M",), (2,)) if settings.dry_run else (("10.7M", "124M"), BATCHES)
     sampled = [contender(who, size, batch) for size in sizes for batch in batches for who in ("ours", "Hugging Face")]
     beamed = Contender(

@@ -77,3 +77,14 @@ def test_peers_in_c_are_restricted_like_the_others(instructions: str, monkeypatc
     assert ARCHITECTURES[restricted_to()].startswith("x86-64-v")
     with pytest.raises(Skipped, match=f"llama.cpp cannot be restricted to {instructions.upper()}"):
         sample.llama_cpp("0.8M", 1, "float32", 1)
+
+
+def test_our_bf16_is_compared_with_the_fastest_rows_of_ctranslate2_too() -> None:
+    """Guards against ratios only to CTranslate2's float32, and its speed shown as that of torch."""
+    comparisons = sample.benchmark("0.8M", 2, "").comparisons
+    torch = ("ours float32", "ours bf16")
+    against = {peer for one in comparisons if one.ours == torch for peer in one.peers}
+    assert any(peer.startswith("CTranslate2 int8") for peer in against)
+    against_hugging_face = next(one for one in comparisons if one.what.endswith("against Hugging Face"))
+    assert "ours float32, engine=ctranslate2" in against_hugging_face.ours
+    assert "by torch or CTranslate2" in against_hugging_face.what
