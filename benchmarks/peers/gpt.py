@@ -84,6 +84,11 @@ def training_step(
     return step
 
 
+def adamw(parameters: Any, rate: float = LEARNING_RATE, betas: tuple[float, float] = BETAS) -> torch.optim.AdamW:
+    """Return torch's AdamW for parameters or groups of them, fused; the default on a CPU is a loop over them."""
+    return torch.optim.AdamW(parameters, lr=rate, betas=betas, weight_decay=WEIGHT_DECAY, fused=True)
+
+
 def characters(path: str) -> np.ndarray:
     """Encode the first 90 % of a text as indices into its sorted characters, [N] uint16."""
     text = Path(path).read_text(encoding="utf-8")
@@ -148,8 +153,7 @@ def transformers_gpt2(**values: Any) -> Step:
     dropouts = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), task.dropout)
     model: nn.Module = gpt2_model(task, size, **dropouts, use_cache=False, bos_token_id=0, eos_token_id=0)
     model.to(device())
-    options = {"lr": LEARNING_RATE, "betas": BETAS, "weight_decay": WEIGHT_DECAY, "fused": device().type == "cuda"}
-    optimizer = torch.optim.AdamW(model.parameters(), **options)
+    optimizer = adamw(model.parameters())
 
     def loss(forward: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
         return F.cross_entropy(forward(inputs).logits.flatten(0, 1), targets.flatten())

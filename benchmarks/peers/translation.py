@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from benchmarks.contender import Step
 from benchmarks.device import device
-from benchmarks.peers.gpt import BETAS, LEARNING_RATE, WEIGHT_DECAY, training_step
+from benchmarks.peers.gpt import BETAS, LEARNING_RATE, adamw, training_step
 from benchmarks.shape import Shape
 
 PAD, UNKNOWN, BOS, EOS = 0, 1, 2, 3
@@ -81,7 +81,7 @@ class Task(Shape):
 
     def step(self, model: nn.Module, logits_of: Callable[[Tensor, Tensor], Tensor]) -> Step:
         """Return a training step with AdamW on random sentences, counted in non-padding tokens of both sides."""
-        optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=BETAS, weight_decay=WEIGHT_DECAY)
+        optimizer = adamw(model.parameters())
 
         def loss(pairs: list[Pair]) -> tuple[Tensor, int]:
             source, target = (side.to(device()) for side in padded(pairs))

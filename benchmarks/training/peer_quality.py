@@ -24,6 +24,7 @@ from tqdm import tqdm
 from benchmarks.device import device
 from benchmarks.inputs import existing
 from benchmarks.machine import describe_machine
+from benchmarks.peers.gpt import WEIGHT_DECAY, adamw
 from configs.errors import UserError
 from configs.whole_file import write_whole
 from data.batches.batch import IGNORED, Batch
@@ -33,7 +34,7 @@ from training.evaluation.reports.subject import Subject, load_subject
 from training.evaluation.translation_scores import score
 from training.run_folder.saved_config import load_config, named_runs
 
-BETAS, WEIGHT_DECAY, CLIP = (0.9, 0.95), 0.1, 1.0
+BETAS, CLIP = (0.9, 0.95), 1.0
 WARM_UP = 0.03
 """Fraction of the time; the rate then falls along a cosine to a tenth (Hoffmann et al. 2022)."""
 DECODED = 32
@@ -167,7 +168,7 @@ class Peer:
             {"params": [p for p in self.model.parameters() if p.dim() > 1], "weight_decay": WEIGHT_DECAY},
             {"params": [p for p in self.model.parameters() if p.dim() <= 1], "weight_decay": 0.0},
         ]
-        optimizer = torch.optim.AdamW(groups, lr=rate, betas=BETAS)
+        optimizer = adamw(groups, rate, BETAS)
         batches = self.prepared.training(self.batch_size, seed=self.subject.config.seed)
         best, weights, evaluations = math.inf, {}, [0.5, 0.75, 0.9, 1.0]
         started = time.perf_counter()

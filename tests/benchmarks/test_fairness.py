@@ -6,10 +6,13 @@ import itertools
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from benchmarks.contender import Benchmark, Skipped
 from benchmarks.decoding import sample
 from benchmarks.instructions import LIMITS, restricted_to
+from benchmarks.peers.gpt import adamw
 from benchmarks.peers.llmc import ARCHITECTURES
 from benchmarks.training import train_gpt, train_gpt2, train_translator
 from data.primer import rows
@@ -82,9 +85,23 @@ def test_peers_in_c_are_restricted_like_the_others(instructions: str, monkeypatc
 def test_our_bf16_is_compared_with_the_fastest_rows_of_ctranslate2_too() -> None:
     """Guards against ratios only to CTranslate2's float32, and its speed shown as that of torch."""
     comparisons = sample.benchmark("0.8M", 2, "").comparisons
-    torch = ("ours float32", "ours bf16")
-    against = {peer for one in comparisons if one.ours == torch for peer in one.peers}
+    by_torch = ("ours float32", "ours bf16")
+    against = {peer for one in comparisons if one.ours == by_torch for peer in one.peers}
     assert any(peer.startswith("CTranslate2 int8") for peer in against)
     against_hugging_face = next(one for one in comparisons if one.what.endswith("against Hugging Face"))
     assert "ours float32, engine=ctranslate2" in against_hugging_face.ours
     assert "by torch or CTranslate2" in against_hugging_face.what
+
+
+def test_the_adamw_of_plain_loops_is_fused() -> None:
+    """Guards against torch's default on a CPU, a loop over the parameters, beside our fused update."""
+    linear = nn.Linear(3, 2)
+    optimizer = adamw([{"params": [linear.weight]}, {"params": [linear.bias], "weight_decay": 0.0}], rate=0.1)
+    assert [(group["fused"], group["lr"], group["weight_decay"]) for group in optimizer.param_groups] == [
+        (True, 0.1, 0.1),
+        (True, 0.1, 0.0),
+    ]
+    before = linear.weight.detach().clone()
+    linear(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    assert not torch.equal(linear.weight, before)
