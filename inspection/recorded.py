@@ -29,7 +29,8 @@ def examples_in(file: Path, run: LoadedRun) -> list[Example]:
     sizes, context = [one.vocab_size for one in run.tokenizers], run.model.config.context
     found = []
     for sample in samples:
-        source, reads, predicts = sample.source and sample.source.ids, sample.reads, sample.predicts
+        source = None if sample.source is None else sample.source.ids
+        reads, predicts = sample.reads, sample.predicts
         sides = [(reads.ids, sizes[-1]), ((0,) if source is None else source, sizes[0])]
         fits = all(0 < len(ids) <= context and all(0 <= one < size for one in ids) for ids, size in sides)
         known = len(reads.ids) - 1 <= len(predicts.ids) <= len(reads.ids)
