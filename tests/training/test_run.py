@@ -251,7 +251,9 @@ def test_a_name_is_free_again_after_a_start_that_saved_nothing(train: Train, tmp
     )
     assert code == -signal.SIGKILL, output
     run = Path("runs/run")
-    assert [path.name for path in (run / "checkpoints").iterdir()] == ["weights-00000000"]
+    saved = {path.name for path in (run / "checkpoints").iterdir()}
+    assert "weights-00000000" in saved
+    assert all("weights-" in name for name in saved), "only early weights, perhaps one of them half written"
     with FileLock(run / ".lock"):
         assert "another process is training this run" in train(*TEXT, "name=run")
     (tmp_path / "book.txt").write_text((tmp_path / "book.txt").read_text(encoding="utf-8").upper(), encoding="utf-8")
