@@ -95,7 +95,6 @@ def resized(page: Page, width: int, height: int) -> Iterator[Page]:
 
 def open_view(page: Page, view: str, **state: Any) -> None:
     """Show a view, with everything that it loads afterwards."""
-    page.settle()  # a page that is still drawing may write its link over the new one
     page.show(**state, view=view)
     if view in DRAWN:
         page.wait(f"return {DRAWN[view]}")
