@@ -45,19 +45,22 @@ class Page:
         self.driver.switch_to.frame(frame)
 
     def show(self, **state: Any) -> None:
-        """Follow a link while the page is open; back when everything is drawn. Again if the page, before it is told of
-        the link, writes its present one over it."""
+        """Follow a link while the page is open; back when everything is drawn. Once more if the page, before it is told
+        of the link, writes its present one over it."""
         self.driver.execute_async_script(
             """
             const [hash, done] = arguments;
             const look = () => document.querySelector('.page').getAttribute('aria-busy') === 'true' ? setTimeout(look, 10) : done();
             if (parent.location.hash === hash) return look();
-            const before = parent.location.hash;
-            const follow = () => {
-              parent.addEventListener('hashchange', () => parent.location.hash === before ? follow() : setTimeout(look), {once: true});
+            const lost = () => {
+              const present = new URLSearchParams(parent.location.hash.slice(1));
+              return [...new URLSearchParams(hash.slice(1))].some(([name, value]) => present.get(name) !== value);
+            };
+            const follow = (again) => {
+              parent.addEventListener('hashchange', () => lost() && again ? follow(false) : setTimeout(look), {once: true});
               parent.location.hash = hash;
             };
-            follow();
+            follow(true);
             """,  # noqa: E501
             link(state),
         )
