@@ -9,7 +9,8 @@ from selenium.webdriver.common.keys import Keys
 
 from attention_maps.files import store
 from attention_maps.record.recording import Antecedents
-from tests.attention_maps.tensorboard.browser.page import Page
+from attention_maps.tensorboard.worker_process import FIRST_LIMIT
+from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 from training.checkpoints.early_weights import save_early_weights
 from training.checkpoints.files import load_weights
 from training.checkpoints.snapshot import Snapshot
@@ -50,6 +51,14 @@ def typed(page: Page, selector: str, text: str) -> None:
     field = page.find(selector)
     field.send_keys(Keys.CONTROL, "a")
     field.send_keys(text or Keys.DELETE)
+
+
+def ask(page: Page, text: str) -> None:
+    """Ask the model about a text; back when the answer is drawn."""
+    typed(page, TEXT, text)
+    page.click(".ask-send")
+    wait_for(page, STATUS, "is answered", FIRST_LIMIT)
+    page.settle()
 
 
 def pick(page: Page, position: int) -> None:

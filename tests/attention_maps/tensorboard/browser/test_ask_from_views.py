@@ -8,8 +8,8 @@ from tests.attention_maps.tensorboard.browser.asked import (
     MARKED,
     PRONOUN,
     REPLY,
-    STATUS,
     TEXT,
+    ask,
     pick,
     pressed,
     recording_of,
@@ -111,10 +111,7 @@ def test_a_repeated_noun_is_the_answer_only_after_a_question(runs: Page) -> None
 
 def test_the_reason_for_a_word_belongs_to_one_text(runs: Page) -> None:
     """Guards against the answer of another text that is called that of the text shown."""
-    typed(runs, TEXT, "Ken had a pen. Emi had a pen.")
-    runs.click(".ask-send")
-    wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
-    runs.settle()
+    ask(runs, "Ken had a pen. Emi had a pen.")
     other = recording_of(runs)
     place = {"run": "gpt", "kind": "decoder", "layer": 0, "head": 1}
     runs.show(**place, recording=f"step_{MARKED:08d}", view="map", token=f"r{PRONOUN}")
