@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -146,6 +147,30 @@ def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     of a short run would go to imports. For tests that do not concern the process itself: signals, limits, streams."""
     monkeypatch.chdir(tmp_path)
     return lambda script, *arguments: call(script, *arguments, monkeypatch=monkeypatch, capsys=capsys)
+
+
+@pytest.fixture
+def shell(trained: Path) -> Run:
+    """Return a function that runs a line in bash in the folder with the runs; `generate …` runs generate.py with torch,
+    whatever else is installed."""
+
+    def run(line: str, input: bytes = b"") -> subprocess.CompletedProcess[str]:
+        program = f"{shlex.quote(sys.executable)} {shlex.quote(str(ROOT / 'generate.py'))}"
+        script = f'generate() {{ {program} engine=${{engine:-torch}} "$@"; }}; {line}'
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=trained, env=environment(), input=input, capture_output=True, check=False
+        )
+        return subprocess.CompletedProcess(line, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def generate(trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs generate.py with torch in this process, in the folder with the runs: where no shell
+    and no standard input matters, most of the time would go to imports."""
+    monkeypatch.chdir(trained)
+    return lambda *arguments: call("generate.py", "engine=torch", *arguments, monkeypatch=monkeypatch, capsys=capsys)
 
 
 @pytest.fixture

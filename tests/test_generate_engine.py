@@ -19,7 +19,7 @@ LINES = ["Emi likes apples.", "", "The dog runs.", "Ken reads a book in the park
 
 
 @pytest.fixture
-def generate(trained: Path) -> Run:
+def start_generate(trained: Path) -> Run:
     """Return a function that runs generate.py in the folder with the runs."""
 
     def run(*arguments: str, input: str = "") -> subprocess.CompletedProcess[str]:
@@ -32,10 +32,12 @@ def generate(trained: Path) -> Run:
 
 
 @pytest.mark.slow
-def test_both_engines_print_the_same_translations_in_the_same_order(generate: Run) -> None:
+def test_both_engines_print_the_same_translations_in_the_same_order(start_generate: Run) -> None:
     """Guards against lines in another order, a line for the empty end of a file, and notes about nothing."""
     text = "".join(f"{line}\n" for line in LINES * 30)
-    ours, theirs = (generate("run=runs/translate", f"engine={engine}", input=text) for engine in ("torch", "auto"))
+    ours, theirs = (
+        start_generate("run=runs/translate", f"engine={engine}", input=text) for engine in ("torch", "auto")
+    )
     assert (ours.returncode, theirs.returncode, ours.stderr, theirs.stderr) == (0, 0, "", "")
     assert theirs.stdout == ours.stdout
     assert theirs.stdout.count("\n") == len(LINES) * 30
