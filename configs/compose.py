@@ -53,6 +53,25 @@ VERBATIM = (
 )
 """Settings used verbatim, as they name the user's files and columns: Hydra rejects unquoted '=', ',' and Japanese."""
 
+OTHER_NAMES = {
+    "run": "name",
+    "out_dir": "name",
+    "learning_rate": "optim.lr",
+    "epochs": "trainer.steps",
+    "max_iters": "trainer.steps",
+    "max_steps": "trainer.steps",
+    "eval_interval": "trainer.evaluate_every",
+    "block_size": "model.context",
+    "n_layer": "model.layers",
+    "n_head": "model.heads",
+    "n_embd": "model.width",
+    "d_model": "model.width",
+    "dtype": "trainer.precision",
+    "max_new_tokens": "max_tokens",
+    "num_beams": "beam_size",
+}
+"""What nanoGPT and transformers call settings of ours, and what users of generate.py try on train.py."""
+
 
 def compose_config(
     name: str, schema: type, settings: list[str], *, groups_apply: bool = True
@@ -148,8 +167,10 @@ def value_problems(config: DictConfig, override: Override, keys: list[str]) -> l
 
 
 def suggestion(word: str, known: list[str]) -> str:
-    """Return the closest known word as " (did you mean …?)", or ""; a dotted key also matches by its last part."""
-    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.75)
+    """Return the closest known word as " (did you mean …?)", or ""; a dotted key also matches by its last part, and by
+    the name that other programs have for it."""
+    other = [key for key in [OTHER_NAMES.get(word.lower().rpartition(".")[2])] if key in known]
+    near = other or difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.75)
     same_end = [key for key in known if key.rpartition(".")[2] == word.lower().rpartition(".")[2]]
     return f" (did you mean {(near or same_end)[0]}?)" if near or same_end else ""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from configs.compose import GROUPS, all_keys, compose_config, normalise
+from configs.compose import GROUPS, OTHER_NAMES, all_keys, compose_config, normalise
 from configs.settings import field_documentation
 from configs.sweep_points import sweep_points
 from generation.command_line import parse_command
@@ -30,6 +30,13 @@ def test_the_defaults_are_in_order() -> None:
     """Guards against a default that fails its own checks."""
     assert found_in() == []
     assert found_in("task=translate") == []
+
+
+def test_names_of_other_programs_lead_to_settings_that_exist() -> None:
+    """Guards against advice to use a setting that was renamed."""
+    keys = {*all_keys(TrainConfig), *all_keys(GenerateConfig)}
+    assert set(OTHER_NAMES.values()) <= keys
+    assert all(name not in all_keys(TrainConfig) for name in OTHER_NAMES)
 
 
 def test_all_problems_are_reported_together() -> None:
@@ -57,6 +64,8 @@ def test_all_problems_are_reported_together() -> None:
     [
         ("optim.rate=1", "optim.rate: unknown setting"),
         ("lr=1", "did you mean optim.lr"),
+        ("run=runs/mine", "did you mean name?"),
+        ("n_layer=6", "did you mean model.layers?"),
         ("+optim.lr=1", "without the plus"),
         ("~optim.lr", "cannot be removed"),
         ("optim.lr", "key=value"),
