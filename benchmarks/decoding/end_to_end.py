@@ -6,7 +6,6 @@ search, or continues a prompt greedily. The exports are written before, as on th
 
 from __future__ import annotations
 
-import os
 import resource
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from benchmarks.contender import Benchmark, Comparison, Contender
 from benchmarks.harness import ROOT, MeasureSettings, measure
 from benchmarks.inputs import existing
 from configs.errors import UserError
+from data.processes import cores
 
 ENGINES = {
     "ours, engine=torch": ["engine=torch"],
@@ -89,8 +89,8 @@ def benchmark(run: Path, task: str, place: Path, settings: EndToEndSettings, our
         return Contender(label, f"{__name__}:Program", arguments, ours)
 
     generate = [str(ROOT / "generate.py"), f"run={run}", *ours]
-    cores = os.cpu_count() or 1
-    workers = {"1 worker": 1} | ({f"{cores} workers": cores} if task == "translate" else {})
+    available = cores()
+    workers = {"1 worker": 1} | ({f"{available} workers": available} if task == "translate" else {})
     peers = [
         contender(f"CTranslate2 {compute}, {use}", [str(PEER), str(place / "export"), compute, str(number), *last])
         for compute in ("float32", "int8")

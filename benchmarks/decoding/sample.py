@@ -8,7 +8,6 @@ counts. If there is a GPU, all contenders use it.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from benchmarks.inputs import absolute
 from benchmarks.instructions import restricted_to
 from benchmarks.shape import Shape
 from configs.errors import UserError
+from data.processes import cores
 
 # Each function imports our code and torch itself: their memory must not be charged to the peers.
 if TYPE_CHECKING:
@@ -115,8 +115,10 @@ def ours_and_hugging_face(contender: Callable[..., Contender]) -> list[Contender
 
 def ctranslate2_rows(contender: Callable[..., Contender], parallel: bool = True) -> list[Contender]:
     """Return a contender for each number format and number of threads and, if `parallel`, of workers."""
-    cores = os.cpu_count() or 1
-    uses = {"1 thread": (1, 1), f"{cores} threads": (cores, 1)} | ({f"{cores} workers": (1, cores)} if parallel else {})
+    available = cores()
+    uses = {"1 thread": (1, 1), f"{available} threads": (available, 1)}
+    if parallel:
+        uses[f"{available} workers"] = 1, available
     return [
         contender(f"CTranslate2 {compute}, {use}", "ctranslate2", compute=compute, threads=threads, workers=workers)
         for compute in ("float32", "int8")
@@ -126,13 +128,13 @@ def ctranslate2_rows(contender: Callable[..., Contender], parallel: bool = True)
 
 def llama_cpp_rows(contender: Callable[..., Contender]) -> list[Contender]:
     """Return a contender for each number format and number of threads."""
-    cores = os.cpu_count() or 1
+    available = cores()
     return [
         contender(
             f"llama.cpp {weights}, {threads} thread{'s' * (threads > 1)}", "llama_cpp", weights=weights, threads=threads
         )
         for weights in ("float32", "q8_0", "q4_0")
-        for threads in sorted({1, cores})
+        for threads in sorted({1, available})
     ]
 
 
