@@ -14,8 +14,8 @@ from inspection.predictions import logits_of, losses_of, next_tokens
 from inspection.question import Question
 from inspection.recorded import labels_of
 from inspection.texts import check_task, continued, example_of, limit_of, notes_on, translation_of
+from interpretability.ablation import replace_head_outputs
 from interpretability.recorder import record
-from model.recording import replace_head_outputs
 from training.hardware.threads import threads_for
 from training.run_folder.loaded_run import LoadedRun
 

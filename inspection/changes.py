@@ -14,7 +14,7 @@ from inspection.models import KeptModel
 from inspection.question import Named, Patch, Question
 from inspection.recorded import recorded_examples
 from inspection.texts import example_of
-from model.recording import Head, chosen_heads, record_head_outputs
+from interpretability.ablation import Head, chosen_heads, record_head_outputs
 from training.run_folder.loaded_run import LoadedRun
 
 

@@ -11,7 +11,7 @@ from inspection.models import Models
 from inspection.predictions import logits_of, losses_of
 from inspection.question import EffectsQuestion
 from inspection.recorded import examples_in
-from model.recording import head_places, replace_head_outputs
+from interpretability.ablation import head_places, replace_head_outputs
 from training.hardware.threads import threads_for
 
 SECONDS = 5.0

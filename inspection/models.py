@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from model.recording import Head
+from interpretability.ablation import Head
 from training.checkpoints.loading import checkpoint_path
 from training.checkpoints.summary import WEIGHTS
 from training.run_folder.loaded_run import LoadedRun, load_run

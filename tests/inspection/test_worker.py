@@ -24,7 +24,7 @@ from inspection.effects import effects_of
 from inspection.models import Models
 from inspection.question import EffectsQuestion
 from inspection.texts import example_of
-from model.recording import head_places, replace_head_outputs
+from interpretability.ablation import head_places, replace_head_outputs
 from tests.conftest import ROOT, environment
 from training.checkpoints.files import load_weights, write_weights_alone
 from training.checkpoints.snapshot import Snapshot

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from attention_maps.record.example import Example
 from attention_maps.record.undisturbed import undisturbed
 from data.batches.batch import IGNORED, Batch
+from interpretability.ablation import ablate_in_copies
 from model.attention import Attention
 from training.loss import token_losses
 from training.run_folder.loaded_run import Model
@@ -55,25 +56,10 @@ def losses_without(model: Model, module: Attention, batch: Batch) -> Tensor:
     for heads in torch.arange(module.heads).split(max(1, TOKENS // size)):
         copies = len(heads)
         inputs = tuple(None if side is None else side.repeat(copies, 1) for side in batch.model_inputs)
-        hook = module.output.register_forward_pre_hook(_without(heads.tolist(), module.head_width))
-        try:
+        with ablate_in_copies(module, heads.tolist()):
             losses = token_losses(model, inputs, batch.targets.repeat(copies, 1))  # [copies * B, T]
-        finally:
-            hook.remove()
         found.append(losses.unflatten(0, (copies, -1)).sum(dim=(1, 2)))
     return torch.cat(found)
-
-
-def _without(heads: Sequence[int], width: int) -> Callable[..., tuple[Tensor]]:
-    """Return a hook that replaces the output of a head, `width` columns, by zero; of each copy of a batch another."""
-
-    def hook(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
-        mixed = inputs[0].clone()  # [copies * B, T, H * D]
-        for copy, head in zip(mixed.chunk(len(heads)), heads, strict=True):
-            copy[..., head * width : (head + 1) * width] = 0
-        return (mixed,)
-
-    return hook
 
 
 def example_batch(examples: Sequence[Example], max_tokens: int) -> Batch | None:

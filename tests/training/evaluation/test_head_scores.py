@@ -19,11 +19,11 @@ from data.config import TokenizerConfig
 from data.primer import rows
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
+from interpretability.ablation import replace_head_outputs
 from interpretability.recorder import record
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from model.recording import replace_head_outputs
 from training.evaluation.head_importance import head_importance
 from training.evaluation.head_scores import Case, HeadScores, alignment_scores, antecedent_scores, maps
 from training.evaluation.recorded_examples import pair_example, text_example

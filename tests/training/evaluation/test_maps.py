@@ -18,8 +18,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from attention_maps.files import store
 from data.config import DataConfig, TokenizerConfig
 from data.prepare import prepare
+from interpretability.ablation import replace_head_outputs
 from model.config import ModelConfig
-from model.recording import replace_head_outputs
 from training.config import TrainConfig
 from training.evaluation.evaluators import evaluator_for
 from training.evaluation.head_importance import example_batch, mean_loss

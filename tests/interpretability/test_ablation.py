@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 import torch
 
+from interpretability.ablation import chosen_heads, record_head_outputs, replace_head_outputs
 from model.attention import attention
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from model.recording import chosen_heads, record_attention, record_head_outputs, replace_head_outputs
+from model.recording import record_attention
+from tests.interpretability.test_circuits import randomised
+from tests.model.conftest import FLAVOURS
 
-Sharpen = Callable[[Any], Any]
+
+@pytest.fixture(params=FLAVOURS)
+def config(request: pytest.FixtureRequest) -> ModelConfig:
+    """Each configuration of `FLAVOURS`."""
+    return FLAVOURS[request.param]
 
 
 @pytest.fixture
-def gpt(config: ModelConfig, sharpen: Sharpen) -> GPT:
-    """Return a GPT in evaluation mode."""
-    model: GPT = sharpen(GPT(config, 19))
-    return model.eval()
+def gpt(config: ModelConfig) -> GPT:
+    """Return a GPT in evaluation mode whose outputs differ from token to token."""
+    model = GPT(config, 19)
+    randomised(model)
+    return model
 
 
 @torch.no_grad()
