@@ -163,53 +163,40 @@ def problems(config: ModelConfig) -> list[str]:
     """All problems that make the configuration invalid, one sentence each that names the key; empty if none."""
     found: list[str] = []
 
-    def require(holds: bool, sentence: str) -> None:
+    def require(key: str, holds: bool, rule: str) -> None:
         if not holds:
-            found.append(sentence)
+            found.append(f"model.{key}={getattr(config, key)}: {rule}")
 
-    require(config.context >= 2, f"model.context must be at least 2, not {config.context}")
-    positive = ("layers", "encoder_layers", "heads", "kv_heads", "width", "feed_forward", "vocab_multiple")
-    for key in positive:
+    require("context", config.context >= 2, "must be at least 2")
+    for key in ("layers", "encoder_layers", "heads", "kv_heads", "width", "feed_forward", "vocab_multiple"):
         value = getattr(config, key)
-        require(value is None or value >= 1, f"model.{key} must be at least 1, not {value}")
+        require(key, value is None or value >= 1, "must be at least 1")
     for key in ("layers", "encoder_layers"):
         value = getattr(config, key)
-        require(value is None or value <= MOST_LAYERS, f"model.{key} must be at most {MOST_LAYERS}, not {value}")
+        require(key, value is None or value <= MOST_LAYERS, f"must be at most {MOST_LAYERS}")
     choices_of = {"block": BLOCKS, "norm": NORMS, "position": POSITIONS, "activation": ACTIVATIONS}
     for key, choices in choices_of.items():
-        value = getattr(config, key)
-        require(value in choices, f"model.{key} must be one of {', '.join(choices)}, not {value!r}")
+        require(key, getattr(config, key) in choices, f"must be one of {', '.join(choices)}")
     for key in ("dropout", "word_dropout", "attention_dropout"):
-        value = getattr(config, key)
-        require(0.0 <= value < 1.0, f"model.{key} is a probability: at least 0 and less than 1, not {value}")
+        require(key, 0.0 <= getattr(config, key) < 1.0, "must be at least 0 and less than 1")
     for key in ("norm_eps", "rotary_base", "embedding_scale", "logit_cap"):
         value = getattr(config, key)
-        require(value is None or 0.0 < value < float("inf"), f"model.{key} must be greater than 0, not {value}")
-    fraction = config.rotary_fraction
-    require(0.0 < fraction <= 1.0, f"model.rotary_fraction must be more than 0 and at most 1, not {fraction}")
-    require(config.norm_gain or config.norm == "rms", "model.norm_gain=false needs model.norm=rms")
+        require(key, value is None or 0.0 < value < float("inf"), "must be greater than 0")
+    require("rotary_fraction", 0.0 < config.rotary_fraction <= 1.0, "must be greater than 0 and at most 1")
+    if not config.norm_gain and config.norm != "rms":
+        found.append("model.norm_gain=false: needs model.norm=rms")
     if found:
         return found  # the rules below divide by these numbers
 
-    require(
-        config.width % config.heads == 0,
-        f"model.width ({config.width}) must be a multiple of model.heads ({config.heads})",
-    )
-    require(
-        config.heads % config.key_value_heads == 0,
-        f"model.kv_heads ({config.kv_heads}) must divide model.heads ({config.heads})",
-    )
-    if config.position == "rotary" and config.width % config.heads == 0:
-        require(
-            config.head_width % 2 == 0,
-            f"model.width / model.heads must be even for model.position=rotary, not {config.head_width}",
-        )
-        require(
-            config.head_width % 2 > 0 or config.rotary_width > 0,
-            f"model.rotary_fraction={fraction} turns none of the {config.head_width} channels of a head: at least 2",
-        )
+    heads, width = config.heads, config.head_width
+    require("width", config.width % heads == 0, f"must be a multiple of model.heads={heads}")
+    require("kv_heads", heads % config.key_value_heads == 0, f"must divide model.heads={heads}")
+    if config.position == "rotary" and config.width % heads == 0:
+        require("width", width % 2 == 0, f"heads of width {width}; model.position=rotary needs an even width")
+        turns = width % 2 > 0 or config.rotary_width > 0
+        require("rotary_fraction", turns, f"turns none of the {width} channels of a head; at least 2 are needed")
     if config.position == "sinusoidal":
-        require(config.width % 2 == 0, f"model.width must be even for model.position=sinusoidal, not {config.width}")
+        require("width", config.width % 2 == 0, "must be even for model.position=sinusoidal")
     return found
 
 

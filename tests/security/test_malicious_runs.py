@@ -147,7 +147,7 @@ def test_a_number_of_layers_beyond_the_weights_is_refused(refuses: Refuses, runs
     """Guards against a config.yaml that makes the program build a huge model before it reads the small weights."""
     path = runs / "runs" / "gpt" / "config.yaml"
     path.write_text(path.read_text("utf-8").replace("  layers: 1\n", "  layers: 999999999\n"), "utf-8")
-    assert "model.layers must be at most 1000" in refuses("generate.py", "run=runs/gpt", "prompt=The")
+    assert "model.layers=999999999: must be at most 1000" in refuses("generate.py", "run=runs/gpt", "prompt=The")
 
 
 @pytest.mark.parametrize("name", ["log.txt", "metrics.jsonl", "config.yaml"])

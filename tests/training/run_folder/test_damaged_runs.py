@@ -29,9 +29,9 @@ LAUGHS = "\n".join(
         ("model: &m {layers: 1}\ntokenizer: *m\n", r"cannot be read as a config: it has an alias, \*m"),
         ("[" * 5000, r"cannot be read as a config"),
         ("format: 2\ntask: sing\n", r"task=sing: must be gpt or translate"),
-        ("format: 2\nmodel: {heads: 0}\n", r"model.heads must be at least 1"),
-        ("format: 2\nmodel: {width: 30}\n", r"model.width \(30\) must be a multiple of"),
-        ("format: 2\nmodel: {layers: 1000000000}\n", r"model.layers must be at most 1000"),
+        ("format: 2\nmodel: {heads: 0}\n", r"model.heads=0: must be at least 1"),
+        ("format: 2\nmodel: {width: 30}\n", r"model.width=30: must be a multiple of"),
+        ("format: 2\nmodel: {layers: 1000000000}\n", r"model.layers=1000000000: must be at most 1000"),
         (
             "!!python/object/apply:os.system ['touch evil']\n",
             r"cannot be read as a config: could not determine a const",
