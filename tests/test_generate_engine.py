@@ -81,7 +81,7 @@ def test_ctrl_c_stops_a_text_and_then_a_process_without_an_abort(trained: Path) 
         terminal.read_until("> ")
         for _ in range(100):  # a short text may end by itself
             terminal.type("Emi\n")
-            if "\n> " not in terminal.read(300) and terminal.interrupt():
+            if "\n> " not in (begun := terminal.read(300)) and terminal.interrupt(begun):
                 break
         terminal.read_until("\r\n> ")
         terminal.type("\x04")

@@ -42,18 +42,19 @@ class Terminal:
             seen += os.read(self.control, 1)
         return seen.decode(errors="ignore").replace("\r\n", "\n")
 
-    def interrupt(self) -> bool:
-        """Type Ctrl-C in the middle of a text; returns False, and types nothing, if the text has ended.
+    def interrupt(self, seen: str) -> bool:
+        """Type Ctrl-C in the middle of a text, of which `seen` was read; returns False, and types nothing, if it has
+        ended.
 
         The program stands still meanwhile: a text could end between the look and the signal, and Ctrl-C at the prompt
         leaves.
         """
         self.process.send_signal(signal.SIGSTOP)
         os.waitpid(self.process.pid, os.WUNTRACED)
-        unread = b""
+        written = seen.encode()
         while select.select([self.control], [], [], 0.2)[0]:
-            unread += os.read(self.control, 1000)
-        going = b"(seed=" not in unread
+            written += os.read(self.control, 1000)
+        going = b"(seed=" not in written
         if going:
             self.type("\x03")
         self.process.send_signal(signal.SIGCONT)
@@ -130,7 +131,7 @@ def test_a_seed_that_is_given_repeats_a_conversation(trained: Path) -> None:
             terminal.type("これは水。\n")
             terminal.read_until("これは水。\r\nこれは水。")
             begun, seed = terminal.read(200), 7 + attempt
-            if "\n> " not in begun and terminal.interrupt():
+            if "\n> " not in begun and terminal.interrupt(begun):
                 break
         terminal.read_until(f"(seed={seed})\r\n> ")
         terminal.type("\x04")
