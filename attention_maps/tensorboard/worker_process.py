@@ -50,6 +50,7 @@ class WorkerProcess:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._said: deque[str] = deque(maxlen=20)  # last lines of its standard error
+        self._listener: threading.Thread | None = None
         self._fresh = True
 
     @property
@@ -120,14 +121,16 @@ class WorkerProcess:
         except OSError as error:
             raise Unanswered(f"the process that answers questions cannot be started: {error.strerror}") from error
         assert process.stderr
-        threading.Thread(target=_listen, args=(process.stderr, self._said), daemon=True).start()
+        self._listener = threading.Thread(target=_listen, args=(process.stderr, self._said), daemon=True)
+        self._listener.start()
         self._process, self._fresh = process, True
         return process
 
     def _reason(self, process: subprocess.Popen[bytes]) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=5)
-        time.sleep(0.05)  # for the last lines of its standard error
+        if self._listener:
+            self._listener.join(timeout=1)  # for the last lines; a process that it started may hold the pipe open
         said = " ".join(self._said)
         if missing := re.search(r"No module named '?([\w.]+)", said):
             package = missing[1].partition(".")[0]
