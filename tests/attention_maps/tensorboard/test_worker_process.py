@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import resource
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 import urllib.request
@@ -41,6 +43,27 @@ def wait_until_gone(pid: int, seconds: float = 10) -> None:
         time.sleep(0.05)
 
 
+def stop(pid: int) -> None:
+    """Stop a process; back when it has stopped, so that it reads nothing more."""
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + 30
+    while "State:\tT" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8"):
+        assert time.monotonic() < deadline, "the process does not stop"
+        time.sleep(0.01)
+
+
+def wait_until_asked(pid: int) -> None:
+    """Wait until a question, which a stopped process does not read, is in its standard input."""
+    deadline = time.monotonic() + 30
+    pipe = os.open(f"/proc/{pid}/fd/0", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        while not any(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))):  # the number of unread bytes
+            assert time.monotonic() < deadline, "no question is sent"
+            time.sleep(0.01)
+    finally:
+        os.close(pipe)
+
+
 def children(parent: int) -> set[int]:
     """Return the numbers of the processes that a process has started and that have not ended."""
     found = set()
@@ -68,10 +91,10 @@ def in_thread(act: Any) -> tuple[threading.Thread, list[Any]]:
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[WorkerProcess]:
-    """Return a process with a short time limit."""
+    """Return a process that ends with the test."""
     folder = tmp_path / "asked"
     folder.mkdir()
-    made = WorkerProcess(str(folder), limit=3)
+    made = WorkerProcess(str(folder))
     yield made
     made.close()
 
@@ -88,7 +111,8 @@ def test_a_hung_process_is_killed_and_the_next_question_starts_another(worker: W
     assert worker.ask(asked)["task"] == "gpt"
     first = worker.pid
     assert first
-    os.kill(first, signal.SIGSTOP)
+    stop(first)
+    worker.limit = 3
     with pytest.raises(Unanswered, match="no answer within 3 seconds"):
         worker.ask(asked | {"text": "x" * 200_000})
     wait_until_gone(first)
@@ -115,13 +139,10 @@ def test_a_killed_process_gives_a_sentence(worker: WorkerProcess, trained: Path)
     worker.ask(asked)
     first = worker.pid
     assert first
-    os.kill(first, signal.SIGSTOP)
+    stop(first)
     thread, results = in_thread(lambda: worker.ask(asked))
     other, others = in_thread(lambda: worker.ask(asked))
-    deadline = time.monotonic() + 30
-    while not worker._lock.locked() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.3)  # until the question is sent
+    wait_until_asked(first)
     os.kill(first, signal.SIGKILL)
     thread.join(30)
     other.join(60)
@@ -143,9 +164,9 @@ def test_a_busy_process_is_not_waited_for_without_end(worker: WorkerProcess, tra
     worker.ask(asked)
     worker.wait = 0.2
     assert worker.pid
-    os.kill(worker.pid, signal.SIGSTOP)
+    stop(worker.pid)
     thread, results = in_thread(lambda: worker.ask(asked))
-    time.sleep(0.1)
+    wait_until_asked(worker.pid)
     with pytest.raises(Unanswered, match="another question"):
         worker.ask(asked)
     os.kill(worker.pid, signal.SIGCONT)
@@ -237,9 +258,9 @@ def test_the_process_ends_with_tensorboard(trained: Path, tmp_path: Path, end: s
     (folder,) = tmp_path.glob("attention-questions-*")
     assert len(list(folder.iterdir())) == 1
     if hung:
-        os.kill(worker, signal.SIGSTOP)
+        stop(worker)
         in_thread(ask)
-        time.sleep(0.3)  # until the question is sent
+        wait_until_asked(worker)
     process.send_signal(end)
     process.wait(timeout=30)
     assert process.stderr
