@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +23,7 @@ from tests.attention_maps.tensorboard.browser.asked import CERTAIN, mark_answer,
 from tests.attention_maps.tensorboard.browser.hostile import RUN, hostile_recording
 from tests.attention_maps.tensorboard.browser.page import WAIT, Page
 from tests.attention_maps.tensorboard.browser.recordings import ENGLISH, JAPANESE, STORY, recording, sample, translation
+from tests.attention_maps.tensorboard.conftest import address_of
 from tests.conftest import ROOT, environment
 
 ODD = "a 100% #1 'x' \"y\"/日本&z=?+"
@@ -79,9 +78,6 @@ def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """Start TensorBoard with the tab on a log directory; yield its URL."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     command = [
         sys.executable,
         "-m",
@@ -91,22 +87,14 @@ def serving(folder: Path) -> Iterator[str]:
         "--host",
         "127.0.0.1",
         "--port",
-        str(port),
+        "0",
     ]
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environment(), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )
-    address = f"http://127.0.0.1:{port}/"
     try:
-        deadline = time.monotonic() + 90
-        while True:
-            try:
-                urllib.request.urlopen(f"{address}data/plugin/attention/index", timeout=60).close()
-                break
-            except OSError:
-                assert process.poll() is None, "TensorBoard ended"
-                assert time.monotonic() < deadline, "TensorBoard did not start"
-                time.sleep(0.1)
+        address = address_of(process)
+        threading.Thread(target=process.communicate, daemon=True).start()  # a full pipe would block it
         yield address
     finally:
         process.terminate()
@@ -235,13 +223,19 @@ def views(opened_views: Page) -> Iterator[Page]:
 
 
 @pytest.fixture(scope="module")
-def opened_runs(driver: Chrome, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """Open the tab for the two runs; the GPT also has a model of step 4 that is certain of everything."""
-    folder = tmp_path_factory.mktemp("asked")
-    shutil.copytree(trained / "runs", folder / "runs", symlinks=True)
-    save_scaled(folder / "runs" / "gpt" / "checkpoints", 4, CERTAIN)
-    mark_answer(folder / "runs" / "gpt")
-    with serving(folder / "runs") as address:
+def asked_runs(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a log directory with the two runs; the GPT also has a model of step 4 that is certain of everything."""
+    folder = tmp_path_factory.mktemp("asked") / "runs"
+    shutil.copytree(trained / "runs", folder, symlinks=True)
+    save_scaled(folder / "gpt" / "checkpoints", 4, CERTAIN)
+    mark_answer(folder / "gpt")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def opened_runs(driver: Chrome, asked_runs: Path) -> Iterator[Page]:
+    """Open the tab for these runs."""
+    with serving(asked_runs) as address:
         page = Page(driver, address)
         page.load(run="gpt")
         yield page

@@ -24,6 +24,7 @@ PREFERENCES = {
     "datareporting.policy.dataSubmissionEnabled": False,
     "dom.disable_open_during_load": False,
     "intl.accept_languages": "en",
+    "marionette.port": 0,  # a free one, chosen by Firefox
     "network.captive-portal-service.enabled": False,
     "network.connectivity-service.enabled": False,
     "remote.prefs.recommended": True,
@@ -102,29 +103,25 @@ def _parameters(command: str, given: dict[str, Any]) -> dict[str, Any]:
 @contextlib.contextmanager
 def firefox(program: str, profile: Path) -> Iterator[Remote]:
     """Start a headless Firefox and yield its driver."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     lines = [f"user_pref({json.dumps(key)}, {json.dumps(value)});" for key, value in PREFERENCES.items()]
-    (profile / "user.js").write_text("\n".join([*lines, f'user_pref("marionette.port", {port});']))
+    (profile / "user.js").write_text("\n".join(lines))
     process = subprocess.Popen(
         [program, "--headless", "--marionette", "--no-remote", "--profile", str(profile)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        yield Remote(_connected(port, process), options=FirefoxOptions())
+        yield Remote(_connected(profile, process), options=FirefoxOptions())
     finally:
         process.terminate()
         process.wait(timeout=30)
 
 
-def _connected(port: int, process: subprocess.Popen[bytes]) -> Marionette:
+def _connected(profile: Path, process: subprocess.Popen[bytes]) -> Marionette:
+    active = profile / "MarionetteActivePort"  # written once Firefox, 95 or later, listens
     deadline = time.monotonic() + START
-    while True:
+    while not (active.exists() and (port := active.read_text())):
         assert process.poll() is None, "Firefox ended"
-        try:
-            return Marionette(port)
-        except ConnectionRefusedError:
-            assert time.monotonic() < deadline, "Firefox did not start"
-            time.sleep(0.1)
+        assert time.monotonic() < deadline, "Firefox did not start"
+        time.sleep(0.1)
+    return Marionette(int(port))

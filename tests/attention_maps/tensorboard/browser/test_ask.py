@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,7 @@ from tests.attention_maps.tensorboard.browser.asked import (
 )
 from tests.attention_maps.tensorboard.browser.conftest import Open
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
+from tests.attention_maps.tensorboard.test_worker_process import stop, wait_until_asked
 
 TARGET, OTHER, CELLS = ".ask-form textarea:nth-of-type(2)", ".ask-form div > textarea", ".ask-next td"
 OUTLINED = """
@@ -283,18 +283,17 @@ def test_what_was_answered_is_said_while_it_is_shown(runs: Page) -> None:
     runs.wait("return document.querySelector('.ask-status').textContent === ''")
 
 
-def test_a_process_that_is_killed_is_said_and_replaced(runs: Page) -> None:
+def test_a_process_that_is_killed_is_said_and_replaced(runs: Page, asked_runs: Path) -> None:
     """Guards against a page that waits for ever, or has to be loaded again."""
     typed(runs, TEXT, "Ken had a pen.")
     runs.click(".ask-send")
     wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
     runs.wait("return document.querySelector('.ask-effects caption')", FIRST_LIMIT)  # it has answered everything
-    port = runs.address.rstrip("/").rpartition(":")[2]
-    (worker,) = [pid for pid in processes("inspection.worker") if f"--port\0{port}" in command_of(parent_of(pid))]
-    os.kill(worker, signal.SIGSTOP)
+    (worker,) = [pid for pid in processes("inspection.worker") if f"\0{asked_runs}\0" in command_of(parent_of(pid))]
+    stop(worker)
     runs.find(".ask-send").click()
     wait_for(runs, STATUS, "asking")
-    time.sleep(0.3)  # until the question is sent
+    wait_until_asked(worker)
     os.kill(worker, signal.SIGKILL)
     wait_for(runs, STATUS, "was ended by SIGKILL")
     assert runs.find(".ask-send").is_enabled()
@@ -317,8 +316,11 @@ def command_of(pid: int) -> str:
 
 
 def parent_of(pid: int) -> int:
-    """Return the number of the process that has started another one."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    """Return the number of the process that has started another one, 0 if that has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
     return int(status.partition("\nPPid:")[2].split()[0])
 
 
