@@ -10,7 +10,8 @@ from selenium.webdriver import ActionChains, Chrome, Remote
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-WAIT = 20.0  # seconds; a busy machine is slow
+WAIT = 60.0
+"""Seconds, as many as a new process may take to answer its first question (FIRST_LIMIT)."""
 POLL = 0.05
 """Seconds between two looks; Selenium would look every half second, and most of what tests wait for takes less."""
 READY = "return Boolean(document.querySelector('.page:not([hidden])[aria-busy=false]'))"
