@@ -90,11 +90,17 @@ def test_playing_shows_every_step_and_stops_at_the_last(page: Page) -> None:
         const title = document.querySelector('.frame-detail');
         window.seen = [];
         new MutationObserver(() => seen.push(/step \\d+/.exec(title.textContent)[0])).observe(title, {childList: true});
+        const button = document.querySelector('button[aria-label="play (space)"]');
+        window.labels = [];
+        new MutationObserver(() => labels.push(button.getAttribute('aria-label'))).observe(
+          button, {attributeFilter: ['aria-label']}
+        );
     """)
     page.press(" ")
-    assert page.find("button[aria-label='pause (space)']").is_displayed()
-    page.wait("return document.querySelector('button[aria-label=\"play (space)\"]')")
+    page.wait("return labels.length > 1")
     page.settle()
+    assert page.driver.execute_script("return labels") == ["pause (space)", "play (space)"]
+    assert page.find("button[aria-label='play (space)']").is_displayed()
     assert list(dict.fromkeys(page.driver.execute_script("return seen"))) == ["step 400", "step 500"]
 
 
