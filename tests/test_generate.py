@@ -202,15 +202,17 @@ def test_translations_are_written_while_the_input_goes_on_and_kept_at_ctrl_c(tra
     )
     assert process.stdin is not None
     assert process.stdout is not None
+    assert process.stderr is not None
+    patience = threading.Timer(120, process.kill)
+    patience.start()
     process.stdin.write("".join(lines) * 20)
     process.stdin.flush()  # the input stays open
-    patience = threading.Timer(60, process.kill)
-    patience.start()
     first = [process.stdout.readline() for _ in range(40)]
-    patience.cancel()
     process.send_signal(signal.SIGINT)
-    rest, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    rest, errors = process.stdout.read(), process.stderr.read()  # `communicate` would lose what `readline` read ahead
+    assert process.wait(60) == 130
+    patience.cancel()
+    process.stdin.close()
     assert errors == ""
     written = "".join(first) + rest
     assert written.endswith("\n")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -28,14 +29,20 @@ def with_change_in_the_middle(folder: Path, change: Callable[[], None], steps: i
         text=True,
     )
     assert process.stdout is not None
+    assert process.stderr is not None
+    patience = Timer(180, process.kill)
+    patience.start()
     said = ""
     for line in process.stdout:
         said += line
         if line.startswith("step 50/"):
             change()
             break
-    rest, error = process.communicate(timeout=180)
-    return process.returncode, said + rest, error
+    said += process.stdout.read()  # `communicate` would lose what the loop has read ahead
+    error = process.stderr.read()
+    code = process.wait(60)
+    patience.cancel()
+    return code, said, error
 
 
 @pytest.mark.slow
