@@ -119,7 +119,7 @@ def test_a_killed_worker_is_restarted_and_the_run_ends_as_if_undisturbed(tmp_pat
             tmp_path,
             *settings,
             f"name={name}",
-            after="step 33/",
+            after="step 23/",
             worker=worker,
             number=signal.SIGKILL,
             options=("--max-restarts=1",),
