@@ -142,12 +142,15 @@ def run(name: str, settings: list[str], *, by_definition: bool = False, order: i
     trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
     trainer.log = StrictLog(folder_until_exit(), 0)
     model.train()
-    losses = []
+    losses: list[float] = []
     # The recording hook computes attention by its definition, including gradients.
     with record_attention(model) if by_definition else nullcontext():
         for _ in tqdm(range(config.trainer.steps or 0), desc=name, unit="step", disable=None, leave=False):
             trainer.step()
-            losses.append(trainer.since_log.mean_loss)
+            loss = trainer.since_log.mean_loss
+            if loss is None:
+                raise RuntimeError(f"{name}: a step has no loss, because its gradient was not finite")
+            losses.append(loss)
             trainer.since_log = Interval()
         model.eval()
         with trainer.weights.averaged(), eagerly(trainer.compiled):
