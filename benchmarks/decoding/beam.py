@@ -71,7 +71,7 @@ def beam(settings: BeamSettings) -> None:
         work = {"run": str(run), "sentences": str(sentences), "beam_size": settings.beam_size}
         result = measure(benchmark(work, Path(folder)), settings)
         found = {path.stem: json.loads(path.read_text()) for path in Path(folder).iterdir()}
-    slow = reference(**work) if settings.check else None
+    slow = reference(str(run), str(sentences), settings.beam_size) if settings.check else None
     table = agreement(result, found, slow)
     print(f"\n{table}")
     (expanded(settings.to) / "beam_hypotheses.md").write_text(table + "\n", encoding="utf-8")

@@ -165,7 +165,16 @@ def random_gpt(name: str) -> tuple[GPT, SampledGPT]:
 
     shape = SHAPES[name]
     torch.manual_seed(0)
-    config = ModelConfig(**shape.size, norm="layer", position="learned", activation="gelu", qk_norm=False)
+    config = ModelConfig(
+        layers=shape.layers,
+        heads=shape.heads,
+        width=shape.width,
+        context=shape.context,
+        norm="layer",
+        position="learned",
+        activation="gelu",
+        qk_norm=False,
+    )
     return GPT(config, shape.vocabulary).eval(), shape
 
 

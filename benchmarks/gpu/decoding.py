@@ -66,15 +66,17 @@ def beam(tiny: bool) -> Step:
     """Return a beam search step with random weights, under which hypotheses run to the length limit."""
     device = choose_hardware("auto", "float32", None).device
     torch.manual_seed(0)
-    tatoeba = {"layers": 3, "heads": 4, "width": 256, "context": 128}
-    config = ModelConfig(**({"layers": 1, "heads": 2, "width": 32, "context": 64} if tiny else tatoeba))
+    tatoeba = ModelConfig(layers=3, heads=4, width=256, context=128)
+    config = ModelConfig(layers=1, heads=2, width=32, context=64) if tiny else tatoeba
     plain = EncoderDecoder(config, 4000, 4000, shared=True).eval().to(device)
     model = prepare(plain, decoding_format(device, sum(p.numel() for p in plain.parameters())))
     sentences = 2 if tiny else SENTENCES
     source = torch.randint(4, 4000, (sentences, SOURCE_TOKENS), device=device)
 
     def step() -> int:
-        limits = {"max_length": TARGET_TOKENS, "beam_size": BEAM_SIZE}
-        return len(beam_search(model, source, bos_id=2, eos_id=3, banned_ids=(0, 1), **limits))
+        found = beam_search(
+            model, source, bos_id=2, eos_id=3, max_length=TARGET_TOKENS, beam_size=BEAM_SIZE, banned_ids=(0, 1)
+        )
+        return len(found)
 
     return step
