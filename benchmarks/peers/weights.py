@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
+from model.blocks import DecoderBlock
 from model.config import ModelConfig
 from model.embedding import Embedding
 from model.gpt import GPT
@@ -43,7 +46,7 @@ def never_written() -> list[int]:
 
 
 @torch.no_grad()
-def fill_gpt2(body: nn.Module, model: GPT) -> None:
+def fill_gpt2(body: Any, model: GPT) -> None:
     """Copy a GPT's weights to modules with GPT-2's original names (Radford et al.): `wte`, `wpe`, `h`, `ln_f`.
 
     Hugging Face and nanoGPT use these names. Query, key and value form one matrix, in the same order as in our model.
@@ -51,6 +54,7 @@ def fill_gpt2(body: nn.Module, model: GPT) -> None:
     body.wte.weight.copy_(model.output_weight)
     body.wpe.weight.copy_(position_table(model.embedding))
     for theirs, ours in zip(body.h, model.blocks, strict=True):
+        assert isinstance(ours, DecoderBlock)
         fill(theirs.ln_1, ours.attention_norm)
         fill(theirs.attn.c_attn, ours.attention.query_key_value)
         fill(theirs.attn.c_proj, ours.attention.output)
@@ -60,17 +64,18 @@ def fill_gpt2(body: nn.Module, model: GPT) -> None:
     fill(body.ln_f, model.norm)
 
 
-def fill(theirs: nn.Module, ours: nn.Module) -> None:
+def fill(theirs: Any, ours: nn.Module) -> None:
     """Copy a norm or a linear layer; a bias that exists only in the peer's layer is set to 0.
 
     The linear layers of Hugging Face's GPT-2 (`Conv1D`) store the matrix transposed.
     """
+    assert isinstance(ours, nn.Linear | nn.LayerNorm)
     transposed = ours.weight.dim() == 2 and not isinstance(theirs, nn.Linear)
     theirs.weight.copy_(ours.weight.t() if transposed else ours.weight)
     _fill_bias(theirs, ours.bias)
 
 
-def _fill_bias(theirs: nn.Module, bias: Tensor | None) -> None:
+def _fill_bias(theirs: Any, bias: Tensor | None) -> None:
     if bias is not None:
         theirs.bias.copy_(bias)
     elif theirs.bias is not None:
