@@ -118,8 +118,8 @@ def train(settings: CallbackCostSettings, steps: int, recording: bool) -> Run:
         trainer: Any = Trainer(
             GPT2LMHeadModel(config),
             arguments,
-            train_dataset=data,  # type: ignore[arg-type]
-            eval_dataset=data[:BATCH],  # type: ignore[arg-type]
+            train_dataset=data,
+            eval_dataset=data[:BATCH],
             callbacks=[callback] if recording else [],
         )
         trainer.remove_callback(PrinterCallback)

@@ -133,9 +133,14 @@ def page(logs: Path) -> Iterator[Row]:
     with serving(logs) as server, browser() as driver:
         address = f"http://localhost:{server.port}/data/plugin_entry.html?name=attention"
         opened = []
+
+        def opening() -> None:
+            driver.get(address)
+            settled(driver)
+
         for _ in range(5):
             driver.get("about:blank")
-            opened.append(milliseconds(lambda: (driver.get(address), settled(driver))))
+            opened.append(milliseconds(opening))
         yield "page: open, until the maps are drawn", f"{statistics.median(opened):.0f} ms"
         yield "page: open the list of runs", f"{statistics.median(in_page(driver, OPEN) for _ in range(5)):.0f} ms"
         yield "page: filter the list", f"{statistics.median(in_page(driver, FILTER) for _ in range(5)):.0f} ms"

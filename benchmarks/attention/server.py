@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ class Server:
         UserError unless the status is 200, OSError if nothing responds."""
         return self._sent("GET", route)
 
-    def post(self, route: str, question: dict[str, Any]) -> Any:
+    def post(self, route: str, question: Mapping[str, object]) -> Any:
         """Post JSON to a route of the Attention tab and parse the response. Raises like `get`."""
         return parsed(self._sent("POST", route, json.dumps(question)))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from attention_maps.files import store
-from attention_maps.record.recording import KINDS, Prediction, Recording, Sample, tokens
+from attention_maps.record.recording import KINDS, Key, Measures, Prediction, Recording, Sample, tokens
 from attention_maps.tensorboard.runs import Runs
 from benchmarks.attention.server import serving
 from benchmarks.gpu.timing import mean_seconds
@@ -80,7 +80,7 @@ def recording() -> Recording:
     generator = np.random.default_rng(1)
     pieces = [f"▁piece{number}" for number in range(LENGTH)]
     text = tokens(range(LENGTH), pieces, frozenset({0}))
-    weights = {
+    weights: dict[Key, np.ndarray] = {
         (kind, layer): generator.dirichlet(np.ones(LENGTH), (HEADS, LENGTH)).astype(np.float16)
         for kind in KINDS
         for layer in range(LAYERS)
@@ -98,7 +98,7 @@ def recording() -> Recording:
         length=LENGTH,
         source_length=LENGTH,
     )
-    measures = {
+    measures: Measures = {
         name: {kind: generator.random((LAYERS, HEADS)).round(6).tolist() for kind in KINDS} for name in MEASURES
     }
     return Recording(0, (sample,), measures=measures)

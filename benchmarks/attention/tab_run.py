@@ -13,7 +13,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -115,7 +115,7 @@ def removed_head(task: str) -> list[object]:
     return ["decoder" if task == "gpt" else "cross", 0, 0]
 
 
-def asked(server: Server, question: dict[str, object]) -> float:
+def asked(server: Server, question: Mapping[str, object]) -> float:
     """Return the seconds until a question is answered."""
     started = time.perf_counter()
     server.post("ask", question)

@@ -54,8 +54,8 @@ def machine(settings: StageSettings) -> Iterator[Figure]:
     source, target = (torch.zeros(size, dtype=torch.uint8, device=device()) for _ in range(2))
     source.random_()
     bandwidth = 2 * size / median_seconds(lambda: target.copy_(source), 0.3)
-    what, rate = f"copy of {size / 2**30:.3g} GiB, bytes read and written", f"{bandwidth / 1e12:.3g} TB/s"
-    yield Figure(what, rate, data_sheet_share(bandwidth, name, DATA_SHEET), facts={"bandwidth": bandwidth})
+    what, shown = f"copy of {size / 2**30:.3g} GiB, bytes read and written", f"{bandwidth / 1e12:.3g} TB/s"
+    yield Figure(what, shown, data_sheet_share(bandwidth, name, DATA_SHEET), facts={"bandwidth": bandwidth})
 
 
 def data_sheet_share(rate: float, name: str, sheet: dict[str, float]) -> str:

@@ -103,6 +103,7 @@ def translators(settings: StageSettings) -> list[Contender]:
     own += ["trainer.compile=off", *TINY_TRANSLATOR] if settings.dry_run else ["trainer.compile=on"]
     config = composed(own)
     vocabulary = config.tokenizer.vocab_size
+    assert vocabulary is not None  # both experiments set it
     operations = flops_per_token(EncoderDecoder(config.model, vocabulary, vocabulary, shared=True), SENTENCE)
     return [
         Contender(

@@ -179,8 +179,8 @@ class Peer:
                 bar.update(round(60 * minutes * progress) - bar.n)
                 if progress >= evaluations[0]:
                     evaluations = [each for each in evaluations if each > progress]
-                    if (loss := self.loss("valid")[0]) < best:
-                        best, self.best_step = loss, self.steps
+                    if (held_out := self.loss("valid")[0]) < best:
+                        best, self.best_step = held_out, self.steps
                         weights = {name: value.clone() for name, value in self.model.state_dict().items()}
                     continue
                 for group in optimizer.param_groups:

@@ -53,8 +53,8 @@ def processes(settings: ProcessesSettings) -> None:
     print("\nAll-reduce of float32 in two processes:\n")
     done = launched(2, ["-m", "benchmarks.training.all_reduce", *map(str, MEGABYTES)], Path.cwd())
     seconds = json.loads(done.splitlines()[-1])
-    found = [[f"{float(size):g}", f"{1000 * took:.2f}", f"{float(size) / took:.0f}"] for size, took in seconds.items()]
-    print(markdown_table(["megabytes", "milliseconds", "MB/s"], found))
+    rows = [[f"{float(size):g}", f"{1000 * took:.2f}", f"{float(size) / took:.0f}"] for size, took in seconds.items()]
+    print(markdown_table(["megabytes", "milliseconds", "MB/s"], rows))
 
 
 def tokens_per_second(count: int, task: list[str], settings: ProcessesSettings) -> float:
