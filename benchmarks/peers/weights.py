@@ -65,13 +65,9 @@ def fill_gpt2(body: Any, model: GPT) -> None:
 
 
 def fill(theirs: Any, ours: nn.Module) -> None:
-    """Copy a norm or a linear layer; a bias that exists only in the peer's layer is set to 0.
-
-    The linear layers of Hugging Face's GPT-2 (`Conv1D`) store the matrix transposed.
-    """
+    """Copy a norm or a linear layer; a bias that exists only in the peer's layer is set to 0."""
     assert isinstance(ours, nn.Linear | nn.LayerNorm)
-    transposed = ours.weight.dim() == 2 and not isinstance(theirs, nn.Linear)
-    theirs.weight.copy_(ours.weight.t() if transposed else ours.weight)
+    theirs.weight.copy_(ours.weight)
     _fill_bias(theirs, ours.bias)
 
 
