@@ -24,7 +24,7 @@ COMMAND = re.compile(r"python (train|generate|evaluate|export)\.py ([^#`\n]*)")
 FILES = {"tokenizer.json", "tokenizer.model", "model.safetensors"}
 """Names of files that look like settings."""
 
-SETTING = re.compile(r"`\+?([a-z_]+(?:\.[a-z_]+)?)(?:=([^`\s]*))?[^`]*`")
+SETTING = re.compile(r"`\+?([a-z_]+(?:\.[a-z0-9_]+)?)(?:=([^`\s]*))?[^`]*`")
 """A setting within a line, e.g. `optim.lr` or `model.context=16`."""
 
 
