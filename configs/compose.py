@@ -57,7 +57,6 @@ OTHER_NAMES = {
     "run": "name",
     "out_dir": "name",
     "learning_rate": "optim.lr",
-    "epochs": "trainer.steps",
     "max_iters": "trainer.steps",
     "max_steps": "trainer.steps",
     "eval_interval": "trainer.evaluate_every",
@@ -169,8 +168,10 @@ def value_problems(config: DictConfig, override: Override, keys: list[str]) -> l
 def suggestion(word: str, known: list[str]) -> str:
     """Return the closest known word as " (did you mean …?)", or ""; a dotted key also matches by its last part, and by
     the name that other programs have for it."""
-    other = [key for key in [OTHER_NAMES.get(word.lower().rpartition(".")[2])] if key in known]
-    near = other or difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.75)
+    other = OTHER_NAMES.get(word.lower().rpartition(".")[2])
+    if other in known:
+        return f" (did you mean {other}?)"
+    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.75)
     same_end = [key for key in known if key.rpartition(".")[2] == word.lower().rpartition(".")[2]]
     return f" (did you mean {(near or same_end)[0]}?)" if near or same_end else ""
 
