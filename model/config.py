@@ -188,13 +188,14 @@ def problems(config: ModelConfig) -> list[str]:
     if found:
         return found  # the rules below divide by these numbers
 
-    heads, width = config.heads, config.head_width
+    heads, head_width = config.heads, config.head_width
     require("width", config.width % heads == 0, f"must be a multiple of model.heads={heads}")
     require("kv_heads", heads % config.key_value_heads == 0, f"must divide model.heads={heads}")
     if config.position == "rotary" and config.width % heads == 0:
-        require("width", width % 2 == 0, f"heads of width {width}; model.position=rotary needs an even width")
-        turns = width % 2 > 0 or config.rotary_width > 0
-        require("rotary_fraction", turns, f"turns none of the {width} channels of a head; at least 2 are needed")
+        even = f"is {head_width} for each of model.heads={heads}; model.position=rotary needs an even number"
+        require("width", head_width % 2 == 0, even)
+        turns = head_width % 2 > 0 or config.rotary_width > 0
+        require("rotary_fraction", turns, f"turns none of the {head_width} channels of a head; at least 2 are needed")
     if config.position == "sinusoidal":
         require("width", config.width % 2 == 0, "must be even for model.position=sinusoidal")
     return found

@@ -44,7 +44,7 @@ def wait_until_gone(pid: int, seconds: float = 10) -> None:
 
 
 def stop(pid: int) -> None:
-    """Stop a process; back when it has stopped, so that it reads nothing more."""
+    """Stop a process, and wait until it has stopped: it reads nothing more."""
     os.kill(pid, signal.SIGSTOP)
     deadline = time.monotonic() + 30
     while "State:\tT" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8"):

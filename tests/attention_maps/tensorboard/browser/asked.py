@@ -54,7 +54,7 @@ def typed(page: Page, selector: str, text: str) -> None:
 
 
 def ask(page: Page, text: str) -> None:
-    """Ask the model about a text; back when the answer is drawn."""
+    """Ask the model about a text, and wait until the answer is drawn."""
     typed(page, TEXT, text)
     page.click(".ask-send")
     wait_for(page, STATUS, "is answered", FIRST_LIMIT)

@@ -46,8 +46,8 @@ class Page:
         self.driver.switch_to.frame(frame)
 
     def show(self, **state: Any) -> None:
-        """Follow a link while the page is open; back when everything is drawn. Once more if the page, before it is told
-        of the link, writes its present one over it."""
+        """Follow a link while the page is open, and wait until everything is drawn. The link is followed again if the
+        page, before it is told of it, writes its present one over it."""
         self.driver.execute_async_script(
             """
             const [hash, done] = arguments;
@@ -88,7 +88,7 @@ class Page:
         )
 
     def release(self) -> None:
-        """Deliver the answers that were held; back when the page has read them."""
+        """Deliver the answers that were held, and wait until the page has read them."""
         self.driver.execute_async_script("window.release(); setTimeout(arguments[0], 300)")
         self.settle()
 

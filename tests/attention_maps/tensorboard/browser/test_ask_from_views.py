@@ -86,8 +86,8 @@ def test_the_story_leads_to_the_answer_without_the_head_that_it_names(runs: Page
 
 
 def test_an_answer_opens_at_what_the_gold_labels_call_the_answer(runs: Page) -> None:
-    """Guards against an answer about the word after a pronoun, for people who ask what it stands for; and against that
-    answer where they have chosen another word."""
+    """Guards against an answer about the word after a pronoun, where the question is what the pronoun stands for, and
+    against that answer where another word was chosen."""
     place = {"run": "gpt", "recording": f"step_{MARKED:08d}", "kind": "decoder", "layer": 0, "head": 1}
     runs.show(**place, view="map", token=f"r{PRONOUN}")
     runs.click(".stage-title .without")
