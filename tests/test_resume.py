@@ -27,6 +27,8 @@ RECIPES = {
         "tokenizer=char",
         "trainer.accumulate=2",
         "model.token_shift=true",
+        "model.tie_embeddings=false",
+        "optim=scion",
         "trainer.ema=0.9",
         "trainer.steps=160",
     ],

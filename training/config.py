@@ -20,8 +20,10 @@ class OptimConfig:
     """The optimiser."""
 
     kind: str = "adamw"
-    """`adamw` (Loshchilov & Hutter 2019), or `muon` (Jordan et al. 2024) for the weight matrices of the blocks and
-    AdamW for all other weights."""
+    """`adamw` (Loshchilov & Hutter 2019); `muon` (Jordan et al. 2024) for the weight matrices of the blocks and AdamW
+    for all other weights; or `scion`: muon, but with the rules of Scion (Pethick et al. 2025, arXiv 2502.07529) for
+    embeddings and head: steps along the mean gradient with rows of one norm for embeddings, its signs for the head,
+    which needs a table of its own (`model.tie_embeddings=false`)."""
 
     lr: float = 1e-3
     """Peak learning rate of AdamW."""
@@ -31,9 +33,16 @@ class OptimConfig:
     learning rate, a Muon update has a spectral norm of about 1, or sqrt(rows/columns) if the matrix has more rows than
     columns."""
 
+    embedding_lr: float = 0.01
+    """Scion: peak learning rate of embeddings, the root mean square of a step in each token's vector."""
+
+    head_lr: float = 1e-3
+    """Scion: peak learning rate of the head, the absolute value of a step in each of its weights."""
+
     equal_norms: bool = True
-    """Muon: scale the rows of each update (the columns, if there are more of them) to one norm, so that all neurons are
-    updated alike (Li et al. 2025, arXiv 2510.05491, without the running average)."""
+    """Muon and Scion: scale the rows of each update (the columns, if there are more of them) of a matrix inside a block
+    to one norm, so that all neurons are updated alike (Li et al. 2025, arXiv 2510.05491, without the running
+    average)."""
 
     beta1: float = 0.9
     """Decay rate of the running mean of gradients."""
@@ -251,7 +260,7 @@ class TrainConfig:
 
 CHOICES = {
     "task": ("gpt", "translate"),
-    "optim.kind": ("adamw", "muon"),
+    "optim.kind": ("adamw", "muon", "scion"),
     "schedule.kind": ("cosine", "linear", "inverse_sqrt", "wsd", "constant"),
     "trainer.precision": ("auto", "float32", "bf16"),
     "trainer.compile": ("auto", "on", "off"),
@@ -261,6 +270,8 @@ CHOICES = {
 POSITIVE = (
     "optim.lr",
     "optim.muon_lr",
+    "optim.embedding_lr",
+    "optim.head_lr",
     "optim.eps",
     "trainer.batch_size",
     "trainer.accumulate",
@@ -336,6 +347,9 @@ def problems(config: TrainConfig) -> list[str]:
     ):
         needed = "needs model.dropout above 0: without dropout, the two passes over a batch are the same"
         found.append(f"trainer.r_drop={config.trainer.r_drop}: {needed}")
+    if config.optim.kind == "scion" and config.model.tie_embeddings:
+        needed = "needs model.tie_embeddings=false: embedding and head are updated by different rules"
+        found.append(f"optim.kind=scion: {needed}")
     if config.trainer.steps is None and config.trainer.minutes is None:
         found.append("trainer.steps and trainer.minutes are both null: give the run a budget with one of them")
     for key, value in plain_settings(config).items():

@@ -15,7 +15,7 @@ from configs.errors import UserError
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tests/training/processes/sharded_steps.py"
 FORMS = ("none", "optimizer", "weights")
-TASKS, OPTIMISERS = ("gpt", "translate"), ("adamw", "muon")
+TASKS, OPTIMISERS = ("gpt", "translate"), ("adamw", "muon", "scion")
 COUNTS = (2, 3, 4)
 """Numbers of processes that share 4 micro-batches: 2 and 4 evenly; of 3, one has two and the others one."""
 

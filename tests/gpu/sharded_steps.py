@@ -35,7 +35,7 @@ def main() -> None:
     with opened_processes() as processes:
         for shard in ("none", "optimizer", "weights"):
             for task in ("gpt", "translate"):
-                for kind in ("adamw", "muon"):
+                for kind in ("adamw", "muon", "scion"):
                     first = new(shard, task, kind, processes, device)
                     first.data_key = ""
                     found = losses(first, 10)

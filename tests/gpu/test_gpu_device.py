@@ -48,7 +48,7 @@ class WithoutFloat64(TorchDispatchMode):
         return results
 
 
-@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("kind", ["adamw", "muon", "scion"])
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_nothing_is_float64_on_the_gpu(task: str, kind: str) -> None:
     """Guards against float64 sums, which some GPUs cannot compute, in training, evaluation and maps. (Captured decoding

@@ -84,7 +84,7 @@ def largest_gap(one: Tensor, other: Tensor) -> float:
     return float((one - other).unflatten(0, (-1, 10)).mean(dim=1).abs().max())
 
 
-@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("kind", ["adamw", "muon", "scion"])
 def test_the_loss_curve_is_that_of_a_cpu_in_float32(kind: str) -> None:
     """Guards against different training on a GPU: wrong gradient scale, lost master weights, mixed batches."""
     reference = losses(trainer("cpu", torch.float32, kind=kind), 200)
@@ -119,7 +119,7 @@ def test_a_compiled_translator_equals_the_eager_one() -> None:
 
 
 @pytest.mark.parametrize("compile", ["off", "on"])
-@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("kind", ["adamw", "muon", "scion"])
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_no_step_waits_for_the_gpu(task: str, kind: str, compile: str) -> None:
     """Guards against a value read in the middle of a step, which blocks the CPU while the GPU's queue runs empty."""

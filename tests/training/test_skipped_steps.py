@@ -115,11 +115,12 @@ def test_a_count_in_a_row_survives_a_resume(tmp_path: Path) -> None:
         go_on(again, folder, lambda log: lambda step, record: 1.0)
 
 
-@pytest.mark.parametrize(("kind", "fused"), [("adamw", True), ("adamw", False), ("muon", True)])
+@pytest.mark.parametrize(("kind", "fused"), [("adamw", True), ("adamw", False), ("muon", True), ("scion", True)])
 def test_a_decision_on_the_device_masks_the_update_and_changes_no_bit_otherwise(kind: str, fused: bool) -> None:
     """Guards a GPU, where the decision is not read: a mask that leaks NaN, moves a moment, or rounds differently."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(8, 24), nn.LayerNorm(24), nn.Linear(24, 8))
+    parts = {"embedding": nn.Embedding(9, 8), "inner": nn.Linear(8, 24), "norm": nn.LayerNorm(24)}
+    model = nn.ModuleDict(parts | {"head": nn.Linear(24, 8)})
     weights = Weights(model, torch.float32, ema=0.9)
     optimizer = Optimizer(OptimConfig(kind=kind), weights)
     optimizer.optimizers[0].fused = fused  # type: ignore[attr-defined]
@@ -132,7 +133,7 @@ def test_a_decision_on_the_device_masks_the_update_and_changes_no_bit_otherwise(
         weights.gradient.normal_()
         if bad:
             weights.gradient[5] = math.nan
-            weights.gradient.masked_fill_(torch.tensor(kind == "muon"), 0.0)  # as Optimizer.step does
+            weights.gradient.masked_fill_(torch.tensor(kind != "adamw"), 0.0)  # as Optimizer.step does
         applied = torch.tensor(not bad)
         for each in optimizer.optimizers:
             each.step(applied if on_device else None)
@@ -183,7 +184,7 @@ def test_counters_of_older_runs_have_no_skipped_steps() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("kind", ["adamw", "muon", "scion"])
 def test_skipped_steps_of_a_device_are_masked_and_counted_without_waiting(kind: str, tmp_path: Path) -> None:
     """Guards GPUs of all kinds against NaN weights, and against counters that are wrong at a checkpoint."""
     with stand_in() as stood_in:

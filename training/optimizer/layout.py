@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ _ALIGNMENT = 64
 HIDDEN, OUTER, VECTORS = "hidden matrices", "embeddings and heads", "vectors"
 SECTIONS = (HIDDEN, OUTER, VECTORS)
 """Parameters that optimisers treat alike are contiguous, in this order: matrices are decayed, vectors are not; hidden
-matrices suit Muon, embeddings and heads suit AdamW (Jordan et al. 2024)."""
+matrices suit Muon, embeddings and heads AdamW (Jordan et al. 2024) or rules of their own (`scion`)."""
 
 
 def section(name: str, parameter: Tensor) -> str:
@@ -65,22 +66,35 @@ class Layout:
             for name in self.names(kind)
         }
 
-    def rank_of(self, name: str, kind: str) -> int:
-        """Return the process whose share contains the start of a parameter of this section."""
-        whole = self.sections[kind]
-        return (self.starts[name] - whole.start) * self.world // (whole.stop - whole.start)
+    def rows(self, kind: str, rank: int, share: Tensor) -> dict[str, Tensor]:
+        """Return a process's rows of the parameters of a section as views of `share`, its share of this section; of a
+        parameter of which it has none, nothing. No border of two shares may divide a row."""
+        extent = self.share(kind, rank)
+        found = {}
+        for name in self.names(kind):
+            shape = self.shapes[name]
+            first = max(self.starts[name], extent.start)
+            end = min(self.starts[name] + shape.numel(), extent.stop)
+            if first < end:
+                found[name] = share[first - extent.start : end - extent.start].view(-1, *shape[1:])
+        return found
 
 
 def layout_of(named: Mapping[str, Tensor], world: int = 1, *, whole_matrices: bool = False) -> Layout:
-    """Return the layout of these parameters. whole_matrices: no hidden matrix crosses the border of two shares."""
+    """Return the layout of these parameters. No row of OUTER crosses the border of two shares; with `whole_matrices` no
+    hidden matrix does."""
     starts: dict[str, int] = {}
     sections: dict[str, slice] = {}
     length = 0
     for kind in SECTIONS:
-        sizes = {name: _aligned(p.numel()) for name, p in named.items() if section(name, p) == kind}
+        members = {name: p for name, p in named.items() if section(name, p) == kind}
+        unit = _ALIGNMENT
+        if world > 1 and kind == OUTER:
+            unit = math.lcm(unit, *(p[0].numel() for p in members.values()))
+        sizes = {name: _aligned(p.numel(), unit) for name, p in members.items()}
         dealt = _dealt(sizes, world) if whole_matrices and kind == HIDDEN else [list(sizes)]
         loads = [sum(sizes[name] for name in names) for names in dealt]
-        share = max(loads) if len(dealt) == world else _aligned(-(-loads[0] // world))
+        share = max(loads) if len(dealt) == world else _aligned(-(-loads[0] // world), unit)
         for rank, names in enumerate(dealt):
             start = length + rank * share
             for name in names:
@@ -92,8 +106,9 @@ def layout_of(named: Mapping[str, Tensor], world: int = 1, *, whole_matrices: bo
     return Layout(shapes, starts, sections, length, world)
 
 
-def _aligned(entries: int) -> int:
-    return -(-entries // _ALIGNMENT) * _ALIGNMENT
+def _aligned(entries: int, unit: int) -> int:
+    """Round up to a multiple of `unit`."""
+    return -(-entries // unit) * unit
 
 
 def _dealt(sizes: Mapping[str, int], world: int) -> list[list[str]]:

@@ -1,8 +1,10 @@
-"""The optimiser of a run: AdamW for all parameters, or Muon for the block matrices and AdamW for the rest."""
+"""The optimiser of a run: one of AdamW, Muon and Scion for each section of the parameters."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -13,15 +15,16 @@ from training.hardware.chunks import has_fused_adamw, norm_chunks
 from training.hardware.finite import Applied, is_applied
 from training.hardware.number_format import fast_format
 from training.optimizer.adamw import AdamW
-from training.optimizer.base import State, StatefulOptimizer
+from training.optimizer.base import Group, State, StatefulOptimizer
 from training.optimizer.layout import HIDDEN, OUTER, VECTORS
 from training.optimizer.muon import Muon
+from training.optimizer.scion import Scion
 from training.optimizer.weights import OptimizerPart, Weights
 from training.processes.processes import Processes
 
 
 class Optimizer:
-    """Combines one or two optimisers in a single `step` with gradient clipping and scheduled learning rates.
+    """Combines up to three optimisers in a single `step` with gradient clipping and scheduled learning rates.
 
     AdamW is elementwise, so each section of the weights is passed to it as one long parameter. `Weights` decides which
     entries this process updates.
@@ -34,8 +37,9 @@ class Optimizer:
         self.applied: Applied = True
         """Whether the last step was applied."""
         device = self.everything[0].device
-        muon = config.kind == "muon" and bool(weights.layout.names(HIDDEN))
-        decayed = (OUTER,) if muon else (HIDDEN, OUTER)
+        muon = config.kind != "adamw" and bool(weights.layout.names(HIDDEN))
+        scion = config.kind == "scion" and bool(weights.layout.names(OUTER))
+        decayed = [kind for kind, elsewhere in ((HIDDEN, muon), (OUTER, scion)) if not elsewhere]
         self.optimizers: list[StatefulOptimizer] = [
             AdamW(
                 [
@@ -52,15 +56,18 @@ class Optimizer:
                 fused=has_fused_adamw(device),
             )
         ]
-        self.parts = [OptimizerPart((*decayed, VECTORS), whole_matrices=False, state=AdamW.state_names)]
+        self.parts = [OptimizerPart((*decayed, VECTORS), matrices=False, state=AdamW.state_names)]
         if muon:
             # Decoupled decay is scaled by the learning rate, which is larger for Muon: reduce the factor accordingly.
             decay = config.weight_decay * config.lr / config.muon_lr
-            group = {"params": weights.matrices(), "weight_decay": decay, "peak": config.muon_lr}
+            group = {"params": list(weights.matrices(HIDDEN).values()), "weight_decay": decay, "peak": config.muon_lr}
             dtype = torch.float32 if weights.dtype == torch.float32 else fast_format(device)
             equal, exchange = config.equal_norms, weights.exchange
             self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=dtype, equal_norms=equal, exchange=exchange))
-            self.parts.append(OptimizerPart((HIDDEN,), whole_matrices=True, state=Muon.state_names))
+            self.parts.append(OptimizerPart((HIDDEN,), matrices=True, state=Muon.state_names))
+        if scion:
+            self.optimizers.append(Scion(scion_groups(config, weights.matrices(OUTER)), lr=config.embedding_lr))
+            self.parts.append(OptimizerPart((OUTER,), matrices=True, state=Scion.state_names))
 
     def step(self, factor: float) -> Tensor:
         """Update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32.
@@ -80,7 +87,7 @@ class Optimizer:
             torch.nn.utils.clip_grads_with_norm_(self.everything, self.clip, clipped)
         if applied is not None and len(self.optimizers) > 1:
             for gradient in gradients:
-                gradient.masked_fill_(~applied, 0.0)  # for Muon
+                gradient.masked_fill_(~applied, 0.0)  # for Muon and Scion
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * factor
@@ -117,3 +124,14 @@ class Optimizer:
                 "the checkpoint's optimiser state does not fit this configuration (another optim.kind?); "
                 "generate.py and init_from=… can use its weights, but training cannot resume from it"
             ) from None
+
+
+def scion_groups(config: OptimConfig, matrices: Mapping[str, Tensor]) -> list[Group]:
+    """Return the groups of Scion: neighbours in the given order, which is that of the state, with the same rule."""
+    groups = []
+    for signs, members in groupby(matrices.items(), key=lambda member: member[0].startswith("head.")):
+        peak = config.head_lr if signs else config.embedding_lr
+        # As for Muon: the decay of a step is that of AdamW, whatever the rate.
+        decay = config.weight_decay * config.lr / peak
+        groups.append({"params": [p for _, p in members], "weight_decay": decay, "peak": peak, "signs": signs})
+    return groups

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from configs.errors import UserError
 from training.hardware.finite import Applied
 from training.optimizer.base import State, StatefulOptimizer
-from training.optimizer.layout import HIDDEN, Layout, layout_of
+from training.optimizer.layout import Layout, layout_of
 from training.optimizer.muon import Exchange
 from training.processes.processes import Processes
 
@@ -33,7 +33,7 @@ class OptimizerPart:
 
     kinds: tuple[str, ...]
     """Sections, in the order of its parameters."""
-    whole_matrices: bool
+    matrices: bool
     """Whether its parameters are those of `Weights.matrices`, else those of `Weights.updated`."""
     state: tuple[str, ...]
     """Names of the tensors in the state of a parameter."""
@@ -55,7 +55,7 @@ class Weights:
     lockstep = False
     """Whether all processes must run the same number of micro-batches, since each one exchanges parameters."""
     exchange: Exchange | None = None
-    """How Muon assembles matrices of which each process has only some rows."""
+    """How Muon assembles hidden matrices of which each process has only some rows."""
 
     def __init__(self, model: nn.Module, dtype: torch.dtype, ema: float) -> None:
         self.training_model = model
@@ -98,14 +98,14 @@ class Weights:
         part.grad = self.gradient[self.layout.sections[kind]]
         return [part]
 
-    def matrices(self) -> list[Tensor]:
-        """The hidden matrices that this process updates."""
-        found = []
-        names = self.layout.names(HIDDEN)
+    def matrices(self, kind: str) -> dict[str, Tensor]:
+        """The matrices of a section that this process updates, or its rows of them, by name, in the model's order."""
+        found = {}
+        names = self.layout.names(kind)
         for name, master, gradient in zip(self.layout.shapes, self.masters, self.gradients, strict=True):
             if name in names:
                 master.grad = gradient
-                found.append(master)
+                found[name] = master
         return found
 
     def norm_of_all(self, norm: Tensor) -> Tensor:

@@ -24,5 +24,5 @@ def divided_weights(config: TrainConfig, model: Model, hardware: Hardware, proce
         return FullyShardedWeights(model, hardware.device, hardware.dtype, config.trainer.ema, processes)
     from training.sharding.zero import ZeroWeights
 
-    muon = config.optim.kind == "muon"
-    return ZeroWeights(model.to(hardware.device), hardware.dtype, config.trainer.ema, processes, whole_matrices=muon)
+    whole = config.optim.kind != "adamw"
+    return ZeroWeights(model.to(hardware.device), hardware.dtype, config.trainer.ema, processes, whole_matrices=whole)

@@ -49,7 +49,7 @@ class DividedWeights(Weights):
     def whole(self, kind: str, own: list[Tensor], *, matrices: bool = False) -> Named:
         """Collect the parameters of a section on the CPU of the main process; elsewhere the result is empty.
 
-        own: tensors in the order of `updated(kind)`, or, with `matrices`, in that of `matrices()`.
+        own: tensors in the order of `updated(kind)`, or, with `matrices`, in that of `matrices(kind)`.
         """
 
     @abstractmethod
@@ -130,7 +130,7 @@ class DividedWeights(Weights):
     def _deal(self, kind: str, named: Named, into: list[Tensor], *, matrices: bool = False) -> None:
         """Give each process its part of whole tensors, which the main process has. Collective.
 
-        into: tensors in the order of `updated(kind)`, or, with `matrices`, in that of `matrices()`.
+        into: tensors in the order of `updated(kind)`, or, with `matrices`, in that of `matrices(kind)`.
         """
         parts_of = self.divided(kind, named, matrices=matrices) if named else None
 
@@ -154,12 +154,10 @@ class DividedWeights(Weights):
         """As in Weights; empty except in the main process."""
         found: list[State] = []
         for kind, own in self._by_kind(states, part).items():
-            named = {
-                key: self.whole(kind, [state[key] for state in own], matrices=part.whole_matrices) for key in part.state
-            }
+            named = {key: self.whole(kind, [state[key] for state in own], matrices=part.matrices) for key in part.state}
             if not self.processes.is_main:
                 continue
-            if part.whole_matrices:
+            if part.matrices:
                 found += [{key: named[key][name] for key in part.state} for name in self.single.names(kind)]
             else:
                 rest = own[0] if own else {"step": torch.zeros(())}
@@ -168,12 +166,12 @@ class DividedWeights(Weights):
 
     def load_states(self, optimizer: StatefulOptimizer, saved: list[State], part: OptimizerPart) -> None:
         """As in Weights, in the main process; `follow_states` gives every process its part."""
-        count = len(self.single.names(part.kinds[0])) if part.whole_matrices else len(part.kinds)
+        count = len(self.single.names(part.kinds[0])) if part.matrices else len(part.kinds)
         if len(saved) != count or any(not set(part.state) <= set(state) for state in saved):
             raise ValueError("the state is of another optimiser")
         for kind in part.kinds:
             for key in part.state:
-                self.divided(kind, self._loaded_state(saved, part, kind, key), matrices=part.whole_matrices)
+                self.divided(kind, self._loaded_state(saved, part, kind, key), matrices=part.matrices)
         self.loaded_states[part] = saved
 
     @torch.no_grad()
@@ -186,8 +184,8 @@ class DividedWeights(Weights):
         for number, (kind, own) in enumerate(self._by_kind(optimizer.state_dict(), part).items()):
             for key in part.state:
                 named = {} if saved is None else self._loaded_state(saved, part, kind, key)
-                self._deal(kind, named, [state[key] for state in own], matrices=part.whole_matrices)
-            if not part.whole_matrices:
+                self._deal(kind, named, [state[key] for state in own], matrices=part.matrices)
+            if not part.matrices:
                 for state in own:
                     state["step"].fill_(counts[number])
 
@@ -195,13 +193,13 @@ class DividedWeights(Weights):
         """Return this process's states of the parameters of each section."""
         remaining = iter(states)
         return {
-            kind: [next(remaining) for _ in (self.matrices() if part.whole_matrices else self.updated(kind))]
+            kind: [next(remaining) for _ in (self.matrices(kind) if part.matrices else self.updated(kind))]
             for kind in part.kinds
         }
 
     def _loaded_state(self, saved: list[State], part: OptimizerPart, kind: str, key: str) -> Named:
         """Return one tensor of the state for each parameter of a section, from the states in a checkpoint."""
-        if part.whole_matrices:
+        if part.matrices:
             return dict(zip(self.single.names(kind), (state[key] for state in saved), strict=True))
         return self._parameters(kind, saved[part.kinds.index(kind)][key])
 

@@ -69,9 +69,9 @@ class FullyShardedWeights(DividedWeights):
         for parameter in self.evaluated.values():
             parameter.data = zero.expand(parameter.shape)
 
-    def matrices(self) -> list[Tensor]:
-        """This process's rows of the hidden matrices."""
-        return self.own_masters[HIDDEN]
+    def matrices(self, kind: str) -> dict[str, Tensor]:
+        """This process's rows of the matrices of a section."""
+        return dict(zip(self.single.names(kind), self.own_masters[kind], strict=True))
 
     def accumulate_gradients(self) -> None:
         """Nothing: `fully_shard` has added up the micro-batch's gradients over the processes, in float32."""

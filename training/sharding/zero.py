@@ -5,8 +5,9 @@ process receives the sum of its share of the gradient (reduce-scatter), updates 
 exchange the new shares in the compute dtype (all-gather). An all-reduce consists of the same two halves, so that in
 float32 the traffic is that of plain data parallelism, and in bf16 three quarters of it.
 
-The share of a process is an equal part of each section of the flat tensors, which suits AdamW. Muon needs whole
-matrices: for it, the hidden matrices are arranged so that none crosses the border of two shares (`layout_of`).
+The share of a process is an equal part of each section of the flat tensors, which suits AdamW. No row of an embedding
+or head crosses the border of two shares, which Scion needs. Muon needs whole matrices: for it, the hidden matrices are
+arranged so that none crosses a border (`layout_of`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from training.optimizer.layout import HIDDEN, SECTIONS, layout_of
+from training.optimizer.layout import SECTIONS, layout_of
 from training.optimizer.weights import trained_parameters
 from training.processes.processes import Processes
 from training.sharding.divided import DividedWeights, Named
@@ -55,24 +56,14 @@ class ZeroWeights(DividedWeights):
             if self.own_average is not None:
                 self.own_average[kind] = [master.clone()]
 
-    def matrices(self) -> list[Tensor]:
+    def matrices(self, kind: str) -> dict[str, Tensor]:
         """As in Weights."""
-        (master,) = self.own_masters[HIDDEN]
-        found = self._matrices_in(master, self.processes.rank)
+        (master,) = self.own_masters[kind]
         assert master.grad is not None
-        for matrix, gradient in zip(found, self._matrices_in(master.grad, self.processes.rank), strict=True):
-            matrix.grad = gradient
+        found = self.layout.rows(kind, self.processes.rank, master)
+        for name, gradient in self.layout.rows(kind, self.processes.rank, master.grad).items():
+            found[name].grad = gradient
         return found
-
-    def _matrices_in(self, share: Tensor, rank: int) -> list[Tensor]:
-        """Return views of the matrices in a process's share of the hidden matrices."""
-        first = self.layout.share(HIDDEN, rank).start
-        starts, shapes = self.layout.starts, self.layout.shapes
-        return [
-            share[starts[name] - first : starts[name] - first + shapes[name].numel()].view(shapes[name])
-            for name in self.layout.names(HIDDEN)
-            if self.layout.rank_of(name, HIDDEN) == rank
-        ]
 
     @torch.no_grad()
     def sum_gradients(self, processes: Processes) -> None:
@@ -113,8 +104,8 @@ class ZeroWeights(DividedWeights):
         """As in DividedWeights."""
         if matrices:
             share = torch.zeros_like(self.own_masters[kind][0])
-            for view, matrix in zip(self._matrices_in(share, self.processes.rank), own, strict=True):
-                view.copy_(matrix)
+            for view, rows in zip(self.layout.rows(kind, self.processes.rank, share).values(), own, strict=True):
+                view.copy_(rows)
         else:
             (share,) = own
         shares = self.processes.gather_tensors(share)
@@ -129,4 +120,4 @@ class ZeroWeights(DividedWeights):
                 raise ValueError("the state is of other parameters")
             view.copy_(named[name])
         shares = flat.view(self.layout.world, -1)
-        return lambda rank: self._matrices_in(shares[rank], rank) if matrices else [shares[rank]]
+        return lambda rank: list(self.layout.rows(kind, rank, shares[rank]).values()) if matrices else [shares[rank]]

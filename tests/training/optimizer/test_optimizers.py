@@ -37,7 +37,7 @@ def places(tensor: torch.Tensor) -> set[int]:
     return set(range(tensor.data_ptr(), tensor.data_ptr() + 4 * tensor.numel(), 4))
 
 
-@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("kind", ["adamw", "muon", "scion"])
 def test_every_parameter_is_in_exactly_one_group_and_only_matrices_decay(kind: str) -> None:
     """Guards against parameters that are never trained or trained twice, and norms that decay to zero."""
     model, _, optimizer = build(kind)
@@ -118,7 +118,7 @@ def test_the_long_tensors_are_updated_as_torch_updates_parameters_one_by_one(kin
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("kind", ["adamw", "muon", "scion"])
 def test_restored_optimiser_takes_the_same_next_step_but_at_the_new_peak_rate(kind: str) -> None:
     """Guards against `resume=… optim.lr=…` without effect, and moments that are reset."""
     first, weights, optimizer = build(kind)
@@ -146,7 +146,14 @@ def test_a_state_of_another_optimiser_is_refused_in_words() -> None:
     """Guards against a traceback, or silently wrong moments, when a run of an older version is resumed."""
     _, _, adamw = build("adamw")
     _, _, muon = build("muon")
+    _, _, scion = build("scion")
     plain = torch.optim.AdamW(Small().parameters()).state_dict()  # what older versions saved
-    for optimizer, states in ((muon, adamw.state_dict()), (adamw, muon.state_dict()), (adamw, [plain])):
+    for optimizer, states in (
+        (muon, adamw.state_dict()),
+        (adamw, muon.state_dict()),
+        (scion, muon.state_dict()),
+        (muon, scion.state_dict()),
+        (adamw, [plain]),
+    ):
         with pytest.raises(UserError, match=r"optim\.kind"):
             optimizer.load_state_dict(states)

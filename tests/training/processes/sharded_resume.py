@@ -46,7 +46,7 @@ def go_on_all(runs: Path, steps: int, forms: list[str], processes: Processes) ->
     """Train both tasks in every form, until `steps`."""
     for form in forms:
         name, shard = form.split("=")
-        for task, kind in (("gpt", "muon"), ("translate", "adamw")):
+        for task, kind in (("gpt", "scion"), ("translate", "adamw")):
             settings = {"accumulate": 3, "steps": steps, "evaluate_every": 3, "early_weights": True}
             trainer = new_trainer(shard, task, kind, processes, **settings)
             go_on(runs / f"{name}-{task}", trainer, processes)

@@ -54,16 +54,16 @@ def new_trainer(
     hardware: Hardware = CPU,
     **settings: object,
 ) -> Trainer:
-    """Return a trainer of a small model with tied embeddings and an average of the weights."""
+    """Return a trainer of a small model, with a head of its own for Scion, and an average of the weights."""
     trainer = {"steps": 50, "log_every": 1, "evaluate_every": 50, "ema": 0.9, "shard": shard} | settings
     config = TrainConfig(
         task=task,
         trainer=TrainerConfig(**trainer),  # type: ignore[arg-type]
         schedule=ScheduleConfig(warmup=0, kind="constant"),
-        optim=OptimConfig(kind=kind, lr=5e-4, muon_lr=1e-3, clip=0.5),
+        optim=OptimConfig(kind=kind, lr=5e-4, muon_lr=1e-3, embedding_lr=1e-3, head_lr=5e-4, clip=0.5),
     )
     torch.manual_seed(1)
-    sizes = ModelConfig(layers=2, heads=2, width=width, context=16, qk_norm=True)
+    sizes = ModelConfig(layers=2, heads=2, width=width, context=16, qk_norm=True, tie_embeddings=kind != "scion")
     model = GPT(sizes, VOCABULARY) if task == "gpt" else EncoderDecoder(sizes, VOCABULARY, VOCABULARY, shared=True)
     return Trainer(config, model, Listed(batches(task)), hardware, 1.0, processes)
 

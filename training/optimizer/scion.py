@@ -1,0 +1,61 @@
+"""The rules of Scion (Pethick et al. 2025, arXiv 2502.07529) for embeddings and heads; `muon` has that for the matrices
+inside blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from training.optimizer.base import Group, State, StatefulOptimizer
+
+_SMALLEST_NORM = 1e-12
+
+
+class Scion(StatefulOptimizer):
+    """Steps along the mean gradient whose size does not depend on it, and that no second moment delays.
+
+    With the momentum m, a running mean of the gradients, the update of a group with `signs` is sign(m), which suits a
+    head: the largest change of any logit is then limited. That of another group is m with each row scaled to a root
+    mean square of 1, which suits an embedding: each token's vector is an input of its own.
+    """
+
+    state_names = ("momentum_buffer",)
+
+    def __init__(self, groups: Sequence[Group], *, lr: float, momentum: float = 0.95) -> None:
+        """groups: dicts with `params` (whole rows of matrices), `weight_decay` and `signs` (bool)."""
+        self.momentum = momentum
+        super().__init__(groups, lr)
+
+    def new_state(self, parameter: Tensor) -> State:
+        """Return the momentum buffer."""
+        return {"momentum_buffer": torch.zeros_like(parameter)}
+
+    def update(
+        self,
+        group: Group,
+        parameters: list[Tensor],
+        gradients: list[Tensor],
+        states: list[State],
+        applied: Tensor | None = None,
+    ) -> None:
+        """Update one parameter group in place. Where `applied` is False, the gradients must be 0."""
+        momenta = [state["momentum_buffer"] for state in states]
+        weight: float | Tensor = 1 - self.momentum
+        kept: float | Tensor = 1 - group["lr"] * group["weight_decay"]
+        if applied is not None:
+            weight, kept = torch.where(applied, weight, 0.0), torch.where(applied, kept, 1.0)
+        torch._foreach_mul_(parameters, kept)
+        for parameter, gradient, momentum in zip(parameters, gradients, momenta, strict=True):
+            momentum.lerp_(gradient, weight)
+            step = momentum.sign() if group["signs"] else with_unit_rows(momentum)
+            if applied is not None:
+                step *= applied
+            parameter.add_(step, alpha=-group["lr"])
+
+
+def with_unit_rows(x: Tensor) -> Tensor:
+    """Scale the last dimension of x to a root mean square of 1; rows of zeros stay."""
+    norms = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return x * (x.shape[-1] ** 0.5 / norms.clamp(min=_SMALLEST_NORM))
