@@ -68,7 +68,7 @@ def test_r_drop_without_dropout_is_refused(fails: Fails, tmp_path: Path) -> None
 
 def test_scion_needs_a_head_of_its_own(fails: Fails, tmp_path: Path) -> None:
     """Guards against a table that is updated by one rule although it is embedding and head."""
-    assert "optim.kind=scion: needs model.tie_embeddings=false" in fails(train_command, *TINY, "optim=scion")
+    assert "add model.tie_embeddings=false" in fails(train_command, *TINY, "optim=scion")
 
 
 def test_an_empty_file_is_named(fails: Fails, tmp_path: Path) -> None:

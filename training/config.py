@@ -21,9 +21,9 @@ class OptimConfig:
 
     kind: str = "adamw"
     """`adamw` (Loshchilov & Hutter 2019); `muon` (Jordan et al. 2024) for the weight matrices of the blocks and AdamW
-    for all other weights; or `scion`: muon, but with the rules of Scion (Pethick et al. 2025, arXiv 2502.07529) for
-    embeddings and head: steps along the mean gradient with rows of one norm for embeddings, its signs for the head,
-    which needs a table of its own (`model.tie_embeddings=false`)."""
+    for all other weights; or `scion`, which is muon with the rules of Scion (Pethick et al. 2025, arXiv 2502.07529) for
+    embeddings and the output head: of a running mean of the gradients, each embedding's row is scaled to one norm, and
+    the head takes the signs. The head needs a table of its own (`model.tie_embeddings=false`)."""
 
     lr: float = 1e-3
     """Peak learning rate of AdamW."""
@@ -34,10 +34,12 @@ class OptimConfig:
     columns."""
 
     embedding_lr: float = 0.01
-    """Scion: peak learning rate of embeddings, the root mean square of a step in each token's vector."""
+    """Scion: peak learning rate of embeddings of tokens and positions: the root mean square of an update of a row,
+    whatever the size of the gradient. Fine-tuning needs less."""
 
     head_lr: float = 1e-3
-    """Scion: peak learning rate of the head, the absolute value of a step in each of its weights."""
+    """Scion: peak learning rate of the output head: the size of an update of each of its weights. Fine-tuning needs
+    less."""
 
     equal_norms: bool = True
     """Muon and Scion: scale the rows of each update (the columns, if there are more of them) of a matrix inside a block
@@ -348,8 +350,8 @@ def problems(config: TrainConfig) -> list[str]:
         needed = "needs model.dropout above 0: without dropout, the two passes over a batch are the same"
         found.append(f"trainer.r_drop={config.trainer.r_drop}: {needed}")
     if config.optim.kind == "scion" and config.model.tie_embeddings:
-        needed = "needs model.tie_embeddings=false: embedding and head are updated by different rules"
-        found.append(f"optim.kind=scion: {needed}")
+        fix = "choose optim=muon for this model" if config.init_from else "add model.tie_embeddings=false"
+        found.append(f"optim.kind=scion: has different rules for embedding and head, but they are one table; {fix}")
     if config.trainer.steps is None and config.trainer.minutes is None:
         found.append("trainer.steps and trainer.minutes are both null: give the run a budget with one of them")
     for key, value in plain_settings(config).items():

@@ -55,6 +55,7 @@ def trainer(device: str, dtype: torch.dtype, task: str = "gpt", order: int = 1, 
     """Return a small trainer. `settings` are fields of `TrainerConfig`, plus `dropout` and the optimiser's `kind`."""
     dropout, kind = settings.pop("dropout", 0.0), settings.pop("kind", "adamw")
     shape = ModelConfig(layers=2, heads=2, width=64, context=2 * HALF, dropout=dropout, vocab_multiple=64)  # type: ignore[arg-type]
+    shape.tie_embeddings = kind != "scion"
     config = TrainConfig(
         task=task,
         model=shape,

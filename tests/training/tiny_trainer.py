@@ -71,7 +71,9 @@ def trainer(
         optim=OptimConfig(lr=1e-2),
     )
     torch.manual_seed(1)
-    model = EncoderDecoder(ModelConfig(layers=1, heads=2, width=16, context=16), 20, 20, shared=True)
+    model = EncoderDecoder(
+        ModelConfig(layers=1, heads=2, width=16, context=16, tie_embeddings=False), 20, 20, shared=True
+    )
     return Trainer(config, model, Listed(batches), hardware, 1.0, processes)
 
 

@@ -90,7 +90,7 @@ def layout_of(named: Mapping[str, Tensor], world: int = 1, *, whole_matrices: bo
         members = {name: p for name, p in named.items() if section(name, p) == kind}
         unit = _ALIGNMENT
         if world > 1 and kind == OUTER:
-            unit = math.lcm(unit, *(p[0].numel() for p in members.values()))
+            unit = math.lcm(unit, *(p.shape[1:].numel() for p in members.values()))
         sizes = {name: _aligned(p.numel(), unit) for name, p in members.items()}
         dealt = _dealt(sizes, world) if whole_matrices and kind == HIDDEN else [list(sizes)]
         loads = [sum(sizes[name] for name in names) for names in dealt]

@@ -38,7 +38,7 @@ class Optimizer:
         """Whether the last step was applied."""
         device = self.everything[0].device
         muon = config.kind != "adamw" and bool(weights.layout.names(HIDDEN))
-        scion = config.kind == "scion" and bool(weights.layout.names(OUTER))
+        scion = config.kind == "scion"
         decayed = [kind for kind, elsewhere in ((HIDDEN, muon), (OUTER, scion)) if not elsewhere]
         self.optimizers: list[StatefulOptimizer] = [
             AdamW(

@@ -1,5 +1,5 @@
-"""The rules of Scion (Pethick et al. 2025, arXiv 2502.07529) for embeddings and heads; `muon` has that for the matrices
-inside blocks."""
+"""The rules of Scion (Pethick et al. 2025, arXiv 2502.07529) for embeddings and the output head. Its rule for the
+matrices inside blocks is that of `muon`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _SMALLEST_NORM = 1e-12
 
 
 class Scion(StatefulOptimizer):
-    """Steps along the mean gradient whose size does not depend on it, and that no second moment delays.
+    """Updates from a running mean m of the gradients, of a size that does not depend on theirs, without second moments.
 
-    With the momentum m, a running mean of the gradients, the update of a group with `signs` is sign(m), which suits a
-    head: the largest change of any logit is then limited. That of another group is m with each row scaled to a root
-    mean square of 1, which suits an embedding: each token's vector is an input of its own.
+    The update of a group with `signs` is sign(m), which suits an output head: it limits the change of every logit. That
+    of another group is m with each row scaled to a root mean square of 1, which suits an embedding, whose rows are
+    separate inputs. A row without gradient, that of a token which the batch does not contain, is not updated: what is
+    left of its momentum, scaled up, would move it far away.
     """
 
     state_names = ("momentum_buffer",)
@@ -49,7 +50,10 @@ class Scion(StatefulOptimizer):
         torch._foreach_mul_(parameters, kept)
         for parameter, gradient, momentum in zip(parameters, gradients, momenta, strict=True):
             momentum.lerp_(gradient, weight)
-            step = momentum.sign() if group["signs"] else with_unit_rows(momentum)
+            if group["signs"]:
+                step = momentum.sign()
+            else:
+                step = with_unit_rows(momentum) * (gradient != 0).any(dim=-1, keepdim=True)
             if applied is not None:
                 step *= applied
             parameter.add_(step, alpha=-group["lr"])

@@ -25,7 +25,7 @@ from training.processes.processes import SINGLE, Processes, opened_processes
 from training.progress import Interval
 from training.trainer import Trainer
 
-VOCABULARY = 40
+VOCABULARY = 41
 ROWS = (6, 2, 4, 4, 8, 2, 1)
 """Rows of the batches of an epoch, whose number is prime: the last batches of an epoch belong to various processes."""
 
@@ -50,7 +50,7 @@ def new_trainer(
     task: str,
     kind: str,
     processes: Processes,
-    width: int = 32,
+    width: int = 36,
     hardware: Hardware = CPU,
     **settings: object,
 ) -> Trainer:

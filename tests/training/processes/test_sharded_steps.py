@@ -15,8 +15,7 @@ SCRIPT = Path(__file__).with_name("sharded_steps.py")
 @pytest.mark.slow
 def test_dividing_state_among_processes_saves_memory_and_changes_no_step(tmp_path: Path) -> None:
     """Guards against shares that are updated with another process's gradient, norms of a share alone, matrices cut by
-    Muon, rows cut by Scion, a process without a micro-batch, and state that every process keeps entirely. 2 processes
-    share 3 batches."""
+    Muon, a process without a micro-batch, and state that every process keeps entirely. 2 processes share 3 batches."""
     forms = ("alone,optimizer,weights", "gpt,translate", "adamw,muon,scion")
     done = forked(2, SCRIPT, *forms, "3", "10", "32", folder=tmp_path)  # micro-batches per step, steps, width
     assert done.returncode == 0, done.stderr
