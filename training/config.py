@@ -33,7 +33,7 @@ class OptimConfig:
     learning rate, a Muon update has a spectral norm of about 1, or sqrt(rows/columns) if the matrix has more rows than
     columns."""
 
-    embedding_lr: float = 0.01
+    embedding_lr: float = 0.03
     """Scion: peak learning rate of embeddings of tokens and positions: the root mean square of an update of a row,
     whatever the size of the gradient. Fine-tuning needs less."""
 
