@@ -62,7 +62,12 @@ def together(batches: list[Batch]) -> Batch:
 
 
 def trainer(
-    batches: list[Batch], hardware: Hardware = CPU, processes: Processes = SINGLE, **settings: object
+    batches: list[Batch],
+    hardware: Hardware = CPU,
+    processes: Processes = SINGLE,
+    *,
+    tie_embeddings: bool = True,
+    **settings: object,
 ) -> Trainer:
     config = TrainConfig(
         task="translate",
@@ -71,9 +76,8 @@ def trainer(
         optim=OptimConfig(lr=1e-2),
     )
     torch.manual_seed(1)
-    model = EncoderDecoder(
-        ModelConfig(layers=1, heads=2, width=16, context=16, tie_embeddings=False), 20, 20, shared=True
-    )
+    shape = ModelConfig(layers=1, heads=2, width=16, context=16, tie_embeddings=tie_embeddings)
+    model = EncoderDecoder(shape, 20, 20, shared=True)
     return Trainer(config, model, Listed(batches), hardware, 1.0, processes)
 
 
