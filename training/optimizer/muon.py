@@ -9,7 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from training.optimizer.base import Group, State, StatefulOptimizer
+from training.optimizer.base import Group, State
+from training.optimizer.momentum import MomentumOptimizer
 
 Coefficients = Sequence[tuple[float, float, float]]
 """(a, b, c) of each step x -> a x + (b x xᵀ + c (x xᵀ)²) x of the quintic iteration."""
@@ -42,7 +43,7 @@ class Exchange(Protocol):
         dtype and the device of `like`."""
 
 
-class Muon(StatefulOptimizer):
+class Muon(MomentumOptimizer):
     """`torch.optim.Muon` with batched products: half the time for a model of a few million parameters, whose single
     matrices are too small to occupy two cores.
 
@@ -51,8 +52,6 @@ class Muon(StatefulOptimizer):
     2025, arXiv 2510.05491), but without its running average: an orthogonal matrix says nothing about the norms of the
     vectors along its longer side, so that some neurons would be updated much less than others.
     """
-
-    state_names = ("momentum_buffer",)
 
     def __init__(
         self,
@@ -68,13 +67,9 @@ class Muon(StatefulOptimizer):
         """groups: dicts with `params` (matrices) and `weight_decay`. dtype: of the orthogonalisation, bfloat16 if its
         products are fast, else float32. coefficients: of its steps. equal_norms: as described above. exchange: if set,
         `params` are this process's rows of the matrices; each matrix is orthogonalised in one process."""
-        self.momentum, self.coefficients, self.dtype = momentum, coefficients, dtype
+        self.coefficients, self.dtype = coefficients, dtype
         self.equal_norms, self.exchange = equal_norms, exchange
-        super().__init__(groups, lr)
-
-    def new_state(self, parameter: Tensor) -> State:
-        """Return the momentum buffer: a running mean of the gradients."""
-        return {"momentum_buffer": torch.zeros_like(parameter)}
+        super().__init__(groups, lr=lr, momentum=momentum)
 
     def update(
         self,
@@ -85,14 +80,8 @@ class Muon(StatefulOptimizer):
         applied: Tensor | None = None,
     ) -> None:
         """Update one parameter group in place. Where `applied` is False, the gradients must be 0."""
-        momenta = [state["momentum_buffer"] for state in states]
-        kept: float | Tensor = 1 - group["lr"] * group["weight_decay"]
-        if applied is not None:  # a step that is not applied uses the momentum as gradient, which leaves it unchanged
-            torch._foreach_add_(gradients, torch._foreach_mul(momenta, (~applied).float()))
-            kept = torch.where(applied, kept, 1.0)
-        torch._foreach_lerp_(momenta, gradients, 1 - self.momentum)
+        momenta = self.decay_and_average(group, parameters, gradients, states, applied)
         updates = list(torch._foreach_lerp(gradients, momenta, self.momentum))
-        torch._foreach_mul_(parameters, kept)
         shapes: defaultdict[torch.Size, list[int]] = defaultdict(list)
         for index, shape in enumerate(self.exchange.shapes if self.exchange else [p.shape for p in parameters]):
             shapes[shape].append(index)

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from training.optimizer.base import Group, State, StatefulOptimizer
+from training.optimizer.base import Group, State
+from training.optimizer.momentum import MomentumOptimizer
 
 _SMALLEST_NORM = 1e-12
 
 
-class Scion(StatefulOptimizer):
+class Scion(MomentumOptimizer):
     """Updates from a running mean m of the gradients, of a size that does not depend on theirs, without second moments.
 
     The update of a group with `signs` is sign(m), which suits an output head: it limits the change of every logit. That
@@ -22,16 +23,9 @@ class Scion(StatefulOptimizer):
     left of its momentum, scaled up, would move it far away.
     """
 
-    state_names = ("momentum_buffer",)
-
     def __init__(self, groups: Sequence[Group], *, lr: float, momentum: float = 0.95) -> None:
         """groups: dicts with `params` (whole rows of matrices), `weight_decay` and `signs` (bool)."""
-        self.momentum = momentum
-        super().__init__(groups, lr)
-
-    def new_state(self, parameter: Tensor) -> State:
-        """Return the momentum buffer."""
-        return {"momentum_buffer": torch.zeros_like(parameter)}
+        super().__init__(groups, lr=lr, momentum=momentum)
 
     def update(
         self,
@@ -42,14 +36,8 @@ class Scion(StatefulOptimizer):
         applied: Tensor | None = None,
     ) -> None:
         """Update one parameter group in place. Where `applied` is False, the gradients must be 0."""
-        momenta = [state["momentum_buffer"] for state in states]
-        weight: float | Tensor = 1 - self.momentum
-        kept: float | Tensor = 1 - group["lr"] * group["weight_decay"]
-        if applied is not None:
-            weight, kept = torch.where(applied, weight, 0.0), torch.where(applied, kept, 1.0)
-        torch._foreach_mul_(parameters, kept)
+        momenta = self.decay_and_average(group, parameters, gradients, states, applied)
         for parameter, gradient, momentum in zip(parameters, gradients, momenta, strict=True):
-            momentum.lerp_(gradient, weight)
             if group["signs"]:
                 step = momentum.sign()
             else:
