@@ -54,8 +54,8 @@ class Repeats(BatchStream):
 def trainer(device: str, dtype: torch.dtype, task: str = "gpt", order: int = 1, **settings: object) -> Trainer:
     """Return a small trainer. `settings` are fields of `TrainerConfig`, plus `dropout` and the optimiser's `kind`."""
     dropout, kind = settings.pop("dropout", 0.0), settings.pop("kind", "adamw")
-    shape = ModelConfig(layers=2, heads=2, width=64, context=2 * HALF, dropout=dropout, vocab_multiple=64)  # type: ignore[arg-type]
-    shape.tie_embeddings = kind != "scion"
+    sizes = {"layers": 2, "heads": 2, "width": 64, "context": 2 * HALF, "vocab_multiple": 64}
+    shape = ModelConfig(**sizes, dropout=dropout, tie_embeddings=kind != "scion")  # type: ignore[arg-type]
     config = TrainConfig(
         task=task,
         model=shape,

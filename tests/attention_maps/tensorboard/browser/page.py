@@ -47,7 +47,7 @@ class Page:
 
     def show(self, **state: Any) -> None:
         """Follow a link while the page is open, and wait until everything is drawn. The link is followed again if the
-        page, before it is told of it, writes its present one over it."""
+        page overwrites it with that of its current view before it has noticed the change."""
         self.driver.execute_async_script(
             """
             const [hash, done] = arguments;
