@@ -16,7 +16,8 @@ class MomentumOptimizer(StatefulOptimizer):
     state_names = ("momentum_buffer",)
 
     def __init__(self, groups: Sequence[Group], *, lr: float, momentum: float) -> None:
-        """groups: dicts with `params`, `weight_decay` and settings of the subclass. momentum: decay rate of the mean."""
+        """groups: dicts with `params`, `weight_decay` and settings of the subclass. momentum: decay rate of the
+        mean."""
         self.momentum = momentum
         super().__init__(groups, lr)
 
