@@ -21,7 +21,9 @@ KEPT = 64
 LARGEST = 2**30
 """Bytes of the recordings kept; the newest pair is always kept."""
 KEYS = ("checkpoint", "text", "source", "target", "reverse", "continue", "removed", "how", "patch")
-"""Parts of a question that a browser may set."""
+"""Parts of a question that a browser may set, besides its run and the last number that it has seen."""
+LAST_NUMBER = 10**9
+"""A browser that has seen larger numbers is answered as if it had seen this one: file names have at most 15 digits."""
 CIRCUIT_KEYS = ("checkpoint", "circuit", "distance", "token")
 """Parts of a question about the weights of a head that a browser may set."""
 EFFECTS_KEYS = ("recording", "how")
@@ -71,10 +73,15 @@ class Questions:
     def ask(self, run: str, folder: str, question: dict[str, Any]) -> dict[str, Any]:
         """Answer a question about a run, whose recordings are in `folder`: {recording, whole_recording, …answer}.
 
-        Raises Refusal.
+        `after` of the question is the last number that the browser has seen, possibly given by an earlier TensorBoard,
+        whose answers the page still has in memory. Raises Refusal.
         """
-        if unknown := sorted(set(question) - {*KEYS, "run"}):
+        if unknown := sorted(set(question) - {*KEYS, "run", "after"}):
             raise Refusal(f"'{unknown[0][:40]}' is not part of a question")
+        after = question.get("after", 0)
+        if type(after) is not int or after < 0:
+            raise Refusal("'after' must be the number of an answer, or 0")
+        after = min(after, LAST_NUMBER)
         worker, kept = self._start()
         with self._lock:
             self._files += 2
@@ -90,7 +97,8 @@ class Questions:
                     Path(path).unlink()
             raise
         with self._lock:  # a refused question takes no number
-            whole, number = self._last.get(run, 0) + 1, self._last.get(run, 0) + 2
+            last = max(self._last.get(run, 0), after + after % 2)
+            whole, number = last + 1, last + 2
             self._last[run] = number
         changed = answer.get("whole") is not None
         named = {"run": run, "recording": self._id(number), "whole_recording": self._id(whole) if changed else None}

@@ -12,6 +12,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from werkzeug.wrappers import Request
 
 from attention_maps.files.errors import Refusal
 from attention_maps.tensorboard.posted import LARGEST, posted_json
-from attention_maps.tensorboard.questions import KEPT
+from attention_maps.tensorboard.questions import KEPT, LAST_NUMBER
 from tests.attention_maps.tensorboard.conftest import Tab, refusal
 from tests.attention_maps.tensorboard.test_worker_process import (
     children,
@@ -71,6 +72,17 @@ def test_a_question_gives_recordings_that_the_tab_reads(asked: Tab) -> None:
     assert "asked" not in listed["translate"]
     assert "not kept" in asked.refused(404, "meta", run="translate", recording=answer["recording"])
     assert "not kept" in asked.refused(404, "meta", run="gpt", recording="asked_99999")
+
+
+def test_numbers_continue_those_that_the_browser_has_seen(trained: Path) -> None:
+    """Guards against an answer with the number of one that an open page has read before TensorBoard was restarted."""
+    tab = Tab(trained / "runs")
+    with closing(tab.plugin.questions):
+        largest = LAST_NUMBER
+        for after, number in [(100, 102), (2, 104), (105, 108), (10**14, largest + 2), (10**14, largest + 4)]:
+            assert post(tab, QUESTION | {"after": after}).get_json()["recording"] == f"asked_{number:05d}"
+        for wrong in (-1, True, "3", 1.5, None):
+            assert "'after' must be the number of an answer" in refusal(post(tab, QUESTION | {"after": wrong}), 400)
 
 
 def test_the_answers_of_a_run_are_forgotten(asked: Tab) -> None:
@@ -294,7 +306,7 @@ def test_hostile_questions_are_refused(asked: Tab, trained: Path) -> None:
         ["decoder", 0, None], ["decoder", 0, 10**9], "asked_00000", "asked_99999999999999999", "translate",
     ]  # fmt: skip
     keys = {
-        "ask": ["x" * 50, *"run checkpoint text source target reverse continue removed how patch to".split()],
+        "ask": ["x" * 50, *"run checkpoint text source target reverse continue removed how patch after to".split()],
         "circuits": "run checkpoint circuit distance token to".split(),
         "effects": "run recording how checkpoint effects".split(),
     }

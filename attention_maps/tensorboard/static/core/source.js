@@ -52,6 +52,7 @@ export class Source {
     this.metas = new Cache(META_CHARACTERS);
     this.waiting = new Map();
     this.listed = null; // the index as last read
+    this.lastAsked = new Map(); // by run, the largest number of an answer that was ever listed
   }
 
   /** The source of this page: its embedded archive if it has one, else the plugin. */
@@ -63,6 +64,7 @@ export class Source {
   /** {runs: {name: {steps: [...], generated: [...]}}, newest: the run that recorded last, logdir}; never cached: new steps appear while training. */
   async index() {
     this.listed = this.archive ? this.archive.index : await (await answer('index')).json();
+    for (const [run, {asked = []}] of Object.entries(this.listed.runs)) this.lastAsked.set(run, Math.max(this.last(run), ...asked));
     return this.listed;
   }
 
@@ -92,11 +94,17 @@ export class Source {
     return (await answer('checkpoints', {run})).json();
   }
 
-  /** Ask the model of a run: {run, text or source, …} -> {recording, whole_recording, tokens, next, losses, …}. */
+  /**
+   * Ask the model of a run: {run, text or source, …} -> {recording, whole_recording, tokens, next, losses, …}. The number of the recording is
+   * larger than all that this page has listed, so that no answer read before a restart of TensorBoard is taken for it.
+   */
   async ask(question) {
-    const found = await (await posted('ask', question)).json();
-    for (const recording of [found.recording, found.whole_recording]) this.forget(`${question.run}|${recording}`);
-    return found;
+    return (await posted('ask', {...question, after: this.last(question.run)})).json();
+  }
+
+  /** The largest number of an answer of a run that was ever listed; 0 if there was none. */
+  last(run) {
+    return this.lastAsked.get(run) ?? 0;
   }
 
   /** Forget all answers of a run, with their recordings. */
@@ -137,9 +145,9 @@ export class Source {
     return this.tensors.get([run, recording, sample, kind, layer, what].join('|'));
   }
 
-  /** Drop what was read, or is being read, of a run, or of a recording `run|recording`: a resumed run overwrites its recordings. */
+  /** Drop what was read, or is being read, of a run: a resumed run overwrites its recordings. */
   forget(run) {
-    const ofRun = (keys) => [...keys].filter((key) => key === run || key.startsWith(`${run}|`));
+    const ofRun = (keys) => [...keys].filter((key) => key.startsWith(`${run}|`));
     for (const key of ofRun(this.metas.kept.keys())) this.metas.drop(key);
     for (const key of ofRun(this.waiting.keys())) this.waiting.delete(key);
     for (const key of ofRun(this.tensors.kept.keys())) this.tensors.drop(key);

@@ -76,8 +76,8 @@ def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextlib.contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """Start TensorBoard with the tab on a log directory; yield its URL."""
+def serving(folder: Path, port: int = 0) -> Iterator[str]:
+    """Start TensorBoard with the tab on a log directory, by default on a free port; yield its URL."""
     command = [
         sys.executable,
         "-m",
@@ -87,7 +87,7 @@ def serving(folder: Path) -> Iterator[str]:
         "--host",
         "127.0.0.1",
         "--port",
-        "0",
+        str(port),
     ]
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True

@@ -6,14 +6,16 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.keys import Keys
 
 from attention_maps.files import store
 from attention_maps.tensorboard.runs import REMEMBERED
 from attention_maps.tensorboard.worker_process import FIRST_LIMIT
 from tests.attention_maps.tensorboard.browser.asked import ANSWER, STATUS, TEXT, ask, recording_of, typed
-from tests.attention_maps.tensorboard.browser.conftest import Open
+from tests.attention_maps.tensorboard.browser.conftest import Open, serving
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 
 UNREACHABLE = """
@@ -64,6 +66,25 @@ def test_a_second_question_is_told_to_wait(runs: Page) -> None:
     wait_for(runs, STATUS, "Another question is still being answered")
     runs.release()
     wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
+
+
+def test_an_answer_after_a_restart_is_not_an_earlier_one(driver: Chrome, asked_runs: Path) -> None:
+    """Guards against an open page that takes an answer of a restarted TensorBoard for one of the same number that it
+    has read before."""
+    with serving(asked_runs) as address:
+        page = Page(driver, address)
+        page.load(run="gpt", view="ask")
+        ask(page, "Ken had a pen.")
+        before = recording_of(page)
+        assert "Ken" in page.text(f"{ANSWER} .passage-text")
+    port = urlsplit(address).port
+    assert port
+    with serving(asked_runs, port=port):
+        ask(page, "Emi runs.")
+        assert recording_of(page) > before
+        shown = page.text(f"{ANSWER} .passage-text")
+        assert "Emi" in shown
+        assert "Ken" not in shown
 
 
 def test_a_question_does_not_hide_steps_recorded_meanwhile(open_folder: Open, trained: Path, tmp_path: Path) -> None:
