@@ -76,15 +76,13 @@ def test_an_answer_after_a_restart_is_not_an_earlier_one(driver: Chrome, asked_r
         page.load(run="gpt", view="ask")
         ask(page, "Ken had a pen.")
         before = recording_of(page)
-        assert "Ken" in page.text(f"{ANSWER} .passage-text")
+        assert "Kenhad" in "".join(page.texts(f"{ANSWER} .passage-text .token"))
     port = urlsplit(address).port
     assert port
     with serving(asked_runs, port=port):
         ask(page, "Emi runs.")
         assert recording_of(page) > before
-        shown = page.text(f"{ANSWER} .passage-text")
-        assert "Emi" in shown
-        assert "Ken" not in shown
+        assert "".join(page.texts(f"{ANSWER} .passage-text .token")).startswith("Emi")
 
 
 def test_a_question_does_not_hide_steps_recorded_meanwhile(open_folder: Open, trained: Path, tmp_path: Path) -> None:
