@@ -78,8 +78,7 @@ def test_numbers_continue_those_that_the_browser_has_seen(trained: Path) -> None
     """Guards against an answer with the number of one that an open page has read before TensorBoard was restarted."""
     tab = Tab(trained / "runs")
     with closing(tab.plugin.questions):
-        largest = LAST_NUMBER
-        for after, number in [(100, 102), (2, 104), (105, 108), (10**14, largest + 2), (10**14, largest + 4)]:
+        for after, number in [(100, 102), (2, 104), (105, 108), (10**14, LAST_NUMBER + 2), (10**14, LAST_NUMBER + 4)]:
             assert post(tab, QUESTION | {"after": after}).get_json()["recording"] == f"asked_{number:05d}"
         for wrong in (-1, True, "3", 1.5, None):
             assert "'after' must be the number of an answer" in refusal(post(tab, QUESTION | {"after": wrong}), 400)
