@@ -20,6 +20,7 @@ from data.prepared import PreparedPairs, PreparedText
 from model.gpt import GPT
 from model.size import flops_per_token
 from training.config import TrainConfig, problems
+from training.hardware.compilation import UNCOMPILED
 from training.hardware.device import choose_hardware
 from training.run_folder.loaded_run import Model, build_model
 from training.run_folder.log import RunLog
@@ -30,8 +31,8 @@ class StrictLog(RunLog):
     """Run log that raises RuntimeError if the trainer falls back to uncompiled steps, which would mislabel the row."""
 
     def line(self, message: str) -> None:
-        """Write a message to the log. Raises RuntimeError if the message reports a failed compilation."""
-        if "torch.compile failed" in message:
+        """Write a message to the log. Raises RuntimeError if the message reports that compiled code fails."""
+        if UNCOMPILED in message:
             raise RuntimeError(message)
         super().line(message)
 

@@ -102,24 +102,25 @@ class _ProjectedLoss(torch.autograd.Function):
         vocabulary: int,
         r_drop: float,
     ) -> Tensor:
+        # Nothing that is returned or saved changes in place: torch 2.11 compiles that to gradients of zero.
         size = loss_chunk(features.device, len(weight))  # even: no pair of rows is divided
         padding = len(weight) - vocabulary
         total = torch.zeros((), device=features.device)
-        grad_features = torch.empty_like(features)
+        grad_features = []
         grad_weight: Tensor | None = None
         for first in range(0, len(features), size):
             rows = features[first : first + size]
             product = rows @ weight.t()  # [N, V]
             logits = product[:, :vocabulary] if padding else product
             loss, grad = kernel(logits, targets[first : first + size], smoothing, r_drop)
-            total += loss
+            total = total + loss
             if padding:
                 grad = F.pad(grad, (0, padding))
-            torch.mm(grad, weight, out=grad_features[first : first + size])
+            grad_features.append(grad @ weight)
             part = grad.t() @ rows
-            grad_weight = part if grad_weight is None else grad_weight.float().add_(part)
+            grad_weight = part if grad_weight is None else grad_weight.float() + part
         assert grad_weight is not None
-        ctx.save_for_backward(grad_features, grad_weight.to(weight.dtype))
+        ctx.save_for_backward(torch.cat(grad_features), grad_weight.to(weight.dtype))
         return total
 
     @staticmethod

@@ -85,7 +85,7 @@ class Trainer:
         self.first_step = True
         """Whether the first step of this process, which may compile, is still to come."""
         self.reports_late = self.queue.asynchronous
-        self.loss = compilation.TrainingLoss(config, self.weights.training_model, hardware, flops_per_token)
+        self.loss = compilation.TrainingLoss(config, self.weights, hardware, flops_per_token)
         self.loss.guidance = guidance_for(config, stream, self.weights.training_model)
         if config.trainer.recompute:
             recomputation.recompute_activations(self.weights.training_model)
@@ -114,7 +114,7 @@ class Trainer:
         trainer = self.config.trainer
         self.follow_first()
         self.model.train()
-        self.loss.warn = log.line
+        self.loss.log = log.line
         log.line(f"torch.compile: {'on' if self.loss.compiling else 'off'} ({self.loss.because})")
         self.mark = time.perf_counter()
         profiled = trainer.profile and self.processes.is_main
@@ -174,8 +174,9 @@ class Trainer:
         state = random_state(self.hardware.device) if self.config.trainer.find_nan else None
         with training_kernels(self.config, self.hardware.device):
             for batch in batches:
-                total += self.loss.backward(batch.to(self.hardware.device), targets)
-                self.weights.accumulate_gradients()
+                loss, gradients = self.loss.gradients(batch.to(self.hardware.device), targets)
+                self.weights.add(gradients)
+                total += loss
         self.weights.sum_gradients(processes)
         processes.all_reduce(total)
         done, warmed_up = self.budget.share_done(), self.budget.share_warmed_up()

@@ -51,6 +51,11 @@ class Batch:
         source = self.source.numel() if self.source_mask is None else int(self.source_mask.sum())
         return source + self.target_tokens
 
+    def select(self, rows: Tensor) -> Batch:
+        """Return some rows of the batch; rows: indices, on its device."""
+        tensors = {name: each[rows] for name, each in vars(self).items() if isinstance(each, Tensor)}
+        return replace(self, **tensors, rows=None)
+
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on another device; copies to a GPU asynchronously from page-locked memory."""
         device = torch.device(device)

@@ -148,8 +148,7 @@ def test_a_small_model_learns_in_the_format_that_the_hardware_likes() -> None:
     losses = []
     for _ in range(50):
         loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1).float(), tokens[:, 1:].flatten())
-        loss.backward()
-        weights.accumulate_gradients()
+        weights.add(weights.gradients_of(loss))
         optimizer.step(1.0)
         weights.publish()
         losses.append(float(loss.detach()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,16 +17,23 @@ from torch import Tensor
 from configs.errors import UserError
 from data.batches.batch import Batch
 from model.blocks import blocks_of
+from model.fast.layers import masks_of_compiled_code
 from model.gpt import GPT
 from model.size import count_parameters
 from training.config import TrainConfig
 from training.guided_alignment.guidance import Guidance
+from training.hardware.compiled_check import BOUNDS, WrongGradient, largest_difference
 from training.hardware.device import Hardware
 from training.hardware.gpu_attention import allowed_kernels
 from training.hardware.number_format import instruction_set
 from training.hardware.out_of_memory import is_out_of_memory
+from training.hardware.reproducibility import random_state, restore_random_state
 from training.loss import batch_loss, loss_and_gradient
+from training.optimizer.weights import Weights
 from training.run_folder.loaded_run import Model
+
+UNCOMPILED = "training continues uncompiled"
+"""End of the warning about compiled code that fails."""
 
 BatchLoss = Callable[..., Tensor]
 """`batch_loss` or its compiled form."""
@@ -40,6 +48,9 @@ _MINUTES_PER_LAYER = 0.5
 _GRAPH_PARAMETERS = 30_000_000
 """Parameters below which a GPU's kernels are shorter than their launches; a CUDA graph launches all of them at once."""
 
+_PARTS = 8
+"""Parts of a micro-batch that are computed uncompiled, one after the other, to compare with compiled code."""
+
 _TRIAL_CALLS = 3
 """Calls that test compiled code: the first compiles, the second records CUDA graphs, the third replays them."""
 
@@ -51,36 +62,44 @@ equally."""
 class TrainingLoss:
     """`training.loss.batch_loss` and its gradients for a micro-batch, compiled if the run repays compilation.
 
-    If compilation fails on this machine, one line is logged and training continues uncompiled.
+    The first micro-batch of compiled code is compared with uncompiled code (`compiled_check`). If compilation fails on
+    this machine or computes something else, one line is logged and training continues uncompiled.
     """
 
-    def __init__(self, config: TrainConfig, model: Model, hardware: Hardware, flops_per_token: float) -> None:
-        self.model, self.smoothing, self.r_drop = model, config.trainer.label_smoothing, config.trainer.r_drop
+    def __init__(self, config: TrainConfig, weights: Weights, hardware: Hardware, flops_per_token: float) -> None:
+        self.weights, self.model = weights, weights.training_model
+        self.smoothing, self.r_drop = config.trainer.label_smoothing, config.trainer.r_drop
         self.compiling, self.because = decide(config, hardware, flops_per_token)
-        self.sharded = is_sharded(model)
+        self.sharded = is_sharded(self.model)
         if self.sharded and config.trainer.compile == "auto":
             self.compiling, self.because = False, "trainer.shard=weights compiles with trainer.compile=on only"
         self.compiled = False
         self.failed = False
-        """Whether compilation has failed."""
+        """Whether compiled code has failed."""
         self.calls = 0
         self.guidance: Guidance | None = None
         self.batch_loss: BatchLoss = batch_loss
-        self.warn: Callable[[str], None] = print
+        self.log: Callable[[str], None] = print
 
-    def backward(self, batch: Batch, targets: int) -> Tensor:
-        """Add the gradients of a micro-batch to the parameters' gradients -> its summed loss, scalar float32, detached.
+    def gradients(self, batch: Batch, targets: int) -> tuple[Tensor, list[Tensor]]:
+        """Return the summed loss of a micro-batch, scalar float32, detached, and the gradients of the trained
+        parameters.
 
         targets: non-padding target tokens of the whole step, the divisor of the loss: 4 micro-batches of 1 row then
         equal 1 micro-batch of 4 rows despite padding.
         """
         if not self.compiling or self.calls >= _TRIAL_CALLS:
-            return self._backward(batch, targets)
-        if not self.compiled:
-            self.compiled, self.batch_loss = True, compiled_loss(self.model)
-        self.calls += 1
+            return self.computed(batch, targets)
         try:
-            return self._backward(batch, targets)
+            if not self.compiled:
+                self.compiled, self.batch_loss = True, compiled_loss(self.model)
+                self.check(batch, targets)
+            self.calls += 1
+            return self.computed(batch, targets)
+        except WrongGradient as wrong:
+            if self.sharded:
+                raise UserError(f"{wrong}: use trainer.compile=off") from wrong
+            self.fall_back(str(wrong))
         except Exception as error:  # the compiler's backend may raise anything: missing headers, no disk space
             if is_out_of_memory(error):
                 raise
@@ -91,25 +110,75 @@ class TrainingLoss:
                 if is_broken_connection(error):
                     raise
                 raise UserError(f"torch.compile failed ({reason[0][:120]}): use trainer.compile=off") from error
-            self.fall_back(reason[0][:120])
-        self.model.zero_grad()
-        return self._backward(batch, targets)
+            self.fall_back(f"torch.compile failed ({reason[0][:120]})")
+        return self.computed(batch, targets)
+
+    def check(self, batch: Batch, targets: int) -> None:
+        """Compute a micro-batch with compiled and with uncompiled code, with the same dropout. Keeps the random state.
+        Raises WrongGradient if they differ by more than rounding."""
+        device, started = batch.inputs.device, time.perf_counter()
+        state = random_state(device)
+        with masks_of_compiled_code():
+            loss, found = self.computed(batch, targets)
+            loss, found = loss.clone(), [gradient.clone() for gradient in found]  # a CUDA graph reuses their memory
+            float(loss)  # waits for the device
+            compiled = time.perf_counter()
+            restore_random_state(state, device)
+            try:
+                expected = self.uncompiled(batch, targets)
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                self.log("the compiled step is not compared with the uncompiled one, which does not fit in memory")
+                return
+            finally:
+                restore_random_state(state, device)
+        worst = largest_difference(list(self.weights.layout.shapes), (loss, found), expected)
+        finite = bool(expected[0].isfinite())
+        seconds = f"compilation {compiled - started:.1f} s, comparison {time.perf_counter() - compiled:.1f} s"
+        shown = f"{100 * worst.error:.2g} % in {worst.where}"
+        if finite and worst.error > BOUNDS[self.weights.dtype]:
+            raise WrongGradient(
+                f"torch {torch.__version__} compiles this model to wrong gradients (an error of {shown})"
+            )
+        self.log(f"compiled step: equals the uncompiled one within rounding (at most {shown}; {seconds})")
+
+    def uncompiled(self, batch: Batch, targets: int) -> tuple[Tensor, list[Tensor]]:
+        """Return the results of `computed` without compiled code. It needs more memory: without dropout, whose masks
+        are those of a whole batch, a few rows at a time."""
+        rows = len(batch.inputs)
+        parts = 1 if self.sharded or uses_dropout(self.model) else min(rows, _PARTS)
+        total = torch.zeros((), device=batch.inputs.device)
+        sums: list[Tensor] = []
+        with eagerly(True):
+            for part in torch.arange(rows, device=batch.inputs.device).tensor_split(parts):
+                loss, gradients = self.computed(batch.select(part), targets)
+                total += loss
+                wide = [gradient.float() for gradient in gradients]
+                sums = [one + other for one, other in zip(sums, wide, strict=True)] if sums else wide
+        return total, sums
 
     def fall_back(self, reason: str) -> None:
         """Continue without compilation."""
-        self.warn(f"torch.compile failed ({reason}): training continues without it")
+        self.log(f"warning: {reason}; {UNCOMPILED}")
         for module in self.model.modules():  # undo `compiled_loss`
             module._compiled_call_impl = None
         self.compiling, self.compiled, self.failed, self.batch_loss = False, False, True, batch_loss
 
-    def _backward(self, batch: Batch, targets: int) -> Tensor:
+    def computed(self, batch: Batch, targets: int) -> tuple[Tensor, list[Tensor]]:
+        """Run the forward and the backward pass; arguments and result as in `gradients`."""
         if self.compiled and batch.source is not None and batch.source_mask is None:
             # Always pass a mask: an unneeded mask costs less than compiling the blocks a second time without one.
             batch = replace(batch, source_mask=torch.ones_like(batch.source, dtype=torch.bool))
         loss = self.batch_loss(self.model, batch.model_inputs, batch.targets, self.smoothing, self.r_drop)
         guided = loss if self.guidance is None else loss + self.guidance.loss(batch)
-        (guided / targets).backward()
-        return loss.detach()
+        return loss.detach(), self.weights.gradients_of(guided / targets)
+
+
+def uses_dropout(model: Model) -> bool:
+    """Whether a forward pass in training draws random numbers."""
+    config = model.config
+    return max(config.dropout, config.word_dropout, config.attention_dropout) > 0
 
 
 def decide(config: TrainConfig, hardware: Hardware, flops_per_token: float) -> tuple[bool, str]:
@@ -157,7 +226,9 @@ def compiled_loss(model: Model) -> BatchLoss:
     import torch.compiler.config
 
     device = next(model.parameters()).device
-    options = cpu_options() if device.type == "cpu" else {}
+    options: dict[str, Any] = {"fallback_random": True}  # the seeds of dropout masks are those of uncompiled code
+    if device.type == "cpu":
+        recompute_dropout_masks()
     # The key of torch's disk cache lacks the target: the attention kernels, or the vector width of a CPU. Loops written
     # for short vectors and recompiled for long ones write beyond their buffers.
     torch.compiler.config.cache_key_tag = allowed_kernels() if device.type == "cuda" else vectors()
@@ -193,8 +264,8 @@ def vectors() -> str:
     return f"{pick_vec_isa()}, {instruction_set()}"
 
 
-def cpu_options() -> dict[str, Any]:
-    """Return torch.compile's options for a CPU: dropout masks are recomputed in the backward pass, as on a GPU.
+def recompute_dropout_masks() -> None:
+    """Make compiled code for a CPU recompute dropout masks in the backward pass, as on a GPU.
 
     By default they are stored as bytes, which are slow to read; recomputation saves a fifth of the step (torch 2.13).
     Both passes must share a seed: `fallback_random`.
@@ -203,7 +274,6 @@ def cpu_options() -> dict[str, Any]:
 
     partitioner.ban_recompute_used_far_apart = False
     partitioner.ban_recompute_long_fusible_chains = False
-    return {"fallback_random": True}
 
 
 def uses_graphs(model: Model, device: torch.device) -> bool:

@@ -6,7 +6,7 @@ is then one call instead of one per parameter, which saves a quarter of the fixe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -128,18 +128,22 @@ class Weights:
 
     # --- one step
 
+    def gradients_of(self, loss: Tensor) -> list[Tensor]:
+        """Return the gradient of each trained parameter, in the model's order, in the compute dtype; frees the graph of
+        `loss`. Raises UserError that names a parameter without gradient."""
+        return complete(self.layout, torch.autograd.grad(loss, self.computing, allow_unused=True))
+
     @torch.no_grad()
-    def accumulate_gradients(self) -> None:
-        """Add a micro-batch's gradients to `gradient` in float32 and free them; overwrite it after an update."""
-        found = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.computing]
+    def add(self, gradients: list[Tensor]) -> None:
+        """Add a micro-batch's gradients to `gradient` in float32; overwrite it after an update."""
         if self.gradient_is_old:
-            torch._foreach_copy_(self.gradients, found)
+            torch._foreach_copy_(self.gradients, gradients)
         else:
-            for total, gradient in zip(self.gradients, found, strict=True):  # foreach would copy all to float32 first
+            for total, gradient in zip(
+                self.gradients, gradients, strict=True
+            ):  # foreach would copy all to float32 first
                 total.add_(gradient)
         self.gradient_is_old = False
-        for parameter in self.computing:
-            parameter.grad = None
 
     def follow_first(self, processes: Processes) -> None:
         """Copy the weights of the first process."""
@@ -231,6 +235,19 @@ class Weights:
     def fill(self, flat: Tensor, named: dict[str, Tensor]) -> None:
         """Copy named parameters into a flat tensor."""
         torch._foreach_copy_(self.layout.parts(flat), [named[name].to(flat.device) for name in self.layout.shapes])
+
+
+def complete(layout: Layout, gradients: Sequence[Tensor | None]) -> list[Tensor]:
+    """Return the gradients of all parameters of a layout. Raises UserError that names those without one: they would
+    keep their initial values."""
+    missing = [name for name, gradient in zip(layout.shapes, gradients, strict=True) if gradient is None]
+    if missing:
+        more = f" and {len(missing) - 1} others" if missing[1:] else ""
+        raise UserError(
+            f"{missing[0]}{more}: no gradient, because the loss does not depend on it; if trainer.compile=off trains,"
+            " the compiled code is wrong"
+        )
+    return [gradient for gradient in gradients if gradient is not None]
 
 
 def check_layout(state: dict, layout: Layout) -> None:

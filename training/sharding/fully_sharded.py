@@ -29,7 +29,7 @@ from torch.distributed.tensor import DTensor
 from model.attention import CrossAttention
 from model.blocks import blocks_of
 from training.optimizer.layout import HIDDEN, SECTIONS, layout_of
-from training.optimizer.weights import trained_parameters
+from training.optimizer.weights import complete, trained_parameters
 from training.processes.processes import Processes
 from training.run_folder.loaded_run import Model
 from training.sharding.divided import DividedWeights, Named, Parts
@@ -73,15 +73,23 @@ class FullyShardedWeights(DividedWeights):
         """This process's rows of the matrices of a section."""
         return dict(zip(self.single.names(kind), self.own_masters[kind], strict=True))
 
-    def accumulate_gradients(self) -> None:
-        """Nothing: `fully_shard` has added up the micro-batch's gradients over the processes, in float32."""
+    def gradients_of(self, loss: Tensor) -> list[Tensor]:
+        """As in Weights: this process's rows of the gradients, float32. `fully_shard` sums them over the processes."""
+        loss.backward()  # its hooks need `backward`, which leaves the sums in `grad`
+        gradients = complete(self.layout, [parameter.grad for parameter in self.sharded.values()])
+        for parameter in self.sharded.values():
+            parameter.grad = None
+        return [_local(gradient) for gradient in gradients]
+
+    @torch.no_grad()
+    def add(self, gradients: list[Tensor]) -> None:
+        """As in Weights."""
+        for rows, gradient in zip(self.rows.values(), gradients, strict=True):
+            rows.grad = gradient if self.gradient_is_old or rows.grad is None else rows.grad.add_(gradient)
+        self.gradient_is_old = False
 
     def sum_gradients(self, processes: Processes) -> None:
-        """Pass the gradients to the optimiser."""
-        for name, rows in self.rows.items():
-            gradient = self.sharded[name].grad
-            rows.grad = torch.zeros_like(rows) if gradient is None else _local(gradient)
-            self.sharded[name].grad = None
+        """Nothing: the gradients are sums over the processes."""
 
     def refresh(self) -> None:
         """Nothing: the parameters of the training model are the master weights. Frees the gradients."""

@@ -60,9 +60,9 @@ def test_muon_takes_the_matrices_inside_and_leaves_embedding_and_head() -> None:
 def test_the_norm_is_reported_before_clipping_and_the_gradient_is_clipped() -> None:
     """Guards against a logged norm that is always the clip value."""
     model, weights, optimizer = build("adamw", clip=0.5)
-    (100 * model()).backward()
-    norm = torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None]).norm()
-    weights.accumulate_gradients()
+    gradients = weights.gradients_of(100 * model())
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    weights.add(gradients)
     assert float(optimizer.step(1.0)) == pytest.approx(float(norm))
     assert float(weights.gradient.norm()) == pytest.approx(0.5, rel=1e-3)
 
@@ -105,8 +105,7 @@ def test_the_long_tensors_are_updated_as_torch_updates_parameters_one_by_one(kin
         group = muon.param_groups[0]
         plain.append(torch.optim.Muon(matrices, lr=group["lr"], weight_decay=group["weight_decay"]))
     for _ in range(3):
-        model().backward()
-        weights.accumulate_gradients()
+        weights.add(weights.gradients_of(model()))
         optimizer.step(1.0)
         weights.publish()
         alone().backward()
@@ -123,8 +122,7 @@ def test_restored_optimiser_takes_the_same_next_step_but_at_the_new_peak_rate(ki
     """Guards against `resume=… optim.lr=…` without effect, and moments that are reset."""
     first, weights, optimizer = build(kind)
     for _ in range(3):
-        first().backward()
-        weights.accumulate_gradients()
+        weights.add(weights.gradients_of(first()))
         optimizer.step(1.0)
         weights.publish()
     second, other, restored = build(kind)
@@ -132,8 +130,7 @@ def test_restored_optimiser_takes_the_same_next_step_but_at_the_new_peak_rate(ki
     saved = copy.deepcopy(optimizer.state_dict())  # as the disk would: torch shares the moments otherwise
     restored.load_state_dict(saved)
     for model, copies, each in ((first, weights, optimizer), (second, other, restored)):
-        model().backward()
-        copies.accumulate_gradients()
+        copies.add(copies.gradients_of(model()))
         each.step(0.5)
         copies.publish()
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))

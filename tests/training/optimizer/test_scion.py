@@ -34,9 +34,7 @@ def test_three_updates_are_those_of_the_formulas() -> None:
         gradients = {name: torch.randn(each.shape) for name, each in model.named_parameters()}
         gradients["embedding.weight"][3] = 0.0  # a token that no batch contains
         gradients["embedding.weight"][5:40] *= factor == 0.5  # tokens of the first batch alone
-        for name, each in model.named_parameters():
-            each.grad = gradients[name].clone()
-        weights.accumulate_gradients()
+        weights.add([gradients[name] for name in weights.layout.shapes])
         optimizer.step(factor)
         weights.publish()
         for name, rate in (("embedding.weight", 0.02), ("head.weight", 0.004)):

@@ -37,15 +37,10 @@ def test_gradients_of_micro_batches_add_up_in_float32() -> None:
     model = linear()
     weights = Weights(model, torch.bfloat16, ema=0.0)
     for value in (256.0, 1.0, 1.0):
-        for parameter in model.parameters():
-            parameter.grad = torch.full_like(parameter, value)
-        weights.accumulate_gradients()
-        assert all(p.grad is None for p in model.parameters())
+        weights.add([torch.full_like(parameter, value) for parameter in model.parameters()])
     assert all(set(gradient.flatten().tolist()) == {258.0} for gradient in weights.gradients)
     weights.publish()
-    for parameter in model.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    weights.accumulate_gradients()
+    weights.add([torch.ones_like(parameter) for parameter in model.parameters()])
     assert all(set(gradient.flatten().tolist()) == {1.0} for gradient in weights.gradients), (
         "an update begins from zero"
     )

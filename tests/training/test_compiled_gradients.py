@@ -1,0 +1,279 @@
+"""Compiled and uncompiled training steps have the same gradients, for every kind of model and loss; and every fault of
+compiled code is noticed before a run trains with it.
+
+The kinds are compiled without code generation (torch's backend `aot_eager`), where the faults of torch 2.11 were, and
+which takes seconds instead of minutes; two programs with generated code are in `hardware/test_compilation.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from configs.errors import UserError
+from data.batches.batch import IGNORED, Batch
+from data.batches.pairs import Pairs
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
+from data.tokens.token_rows import token_rows_of
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.fast import layers as fast_layers
+from model.fast.layers import masks_of_compiled_code
+from model.gpt import GPT
+from training.config import TrainConfig, TrainerConfig
+from training.guided_alignment.guidance import Guidance
+from training.guided_alignment.translation_table import learn_translations
+from training.hardware import chunks, recomputation
+from training.hardware.compilation import TrainingLoss
+from training.hardware.compiled_check import BOUNDS, largest_difference
+from training.hardware.device import Hardware
+from training.optimizer.weights import Weights
+from training.run_folder.loaded_run import Model
+
+pytestmark = pytest.mark.slow
+
+EXACT = 1e-4
+"""Bound of the relative error of a gradient in float32; up to 4e-6 was seen."""
+
+VOCABULARY = 50
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A model and a loss; everything else has its default."""
+
+    model: dict[str, Any] = field(default_factory=dict)
+    trainer: dict[str, Any] = field(default_factory=dict)
+    task: str = "gpt"
+    padded: bool = True
+    chunked: bool = False
+    """Whether the logits are computed in several parts."""
+
+
+GPTS = {
+    "default": Kind(),
+    "GPT-2": Kind({"norm": "layer", "position": "learned", "activation": "gelu", "bias": True, "qk_norm": False}),
+    "Llama": Kind({"activation": "swiglu", "kv_heads": 2, "tie_embeddings": False, "qk_norm": False}),
+    "GPT-NeoX": Kind(
+        {"block": "parallel", "norm": "layer", "norm_eps": 1e-4, "rotary_fraction": 0.5, "activation": "gelu_tanh"}
+    ),
+    "NanoChat": Kind({"norm_gain": False, "embedding_norm": True, "logit_cap": 15.0, "rotary_base": 1e3}),
+    "post-norm": Kind({"block": "post_norm", "position": "sinusoidal", "activation": "relu", "output_bias": True}),
+    "shift": Kind({"token_shift": True, "activation": "silu", "embedding_scale": 3.0, "feed_forward": 40}),
+    "documents": Kind({"mask_documents": True, "vocab_multiple": 64}, chunked=True),
+    "dropout": Kind({"dropout": 0.2, "word_dropout": 0.1, "attention_dropout": 0.1}),
+    "chunks": Kind(trainer={"label_smoothing": 0.1}, chunked=True),
+    "R-Drop": Kind({"dropout": 0.2, "logit_cap": 5.0}, {"r_drop": 1.0, "label_smoothing": 0.1}),
+    "recomputed": Kind({"dropout": 0.2}, {"recompute": True}),
+}
+TRANSLATORS = {
+    "default": Kind(task="translate"),
+    "Marian": Kind(
+        {"block": "post_norm", "norm": "layer", "position": "sinusoidal", "activation": "silu", "bias": True}
+        | {"output_bias": True, "qk_norm": False, "encoder_layers": 2},
+        {"label_smoothing": 0.1},
+        "translate",
+    ),
+    "grouped": Kind({"kv_heads": 2, "cross_qk_norm": True, "share_embeddings": False}, task="translate", chunked=True),
+    "guided": Kind({"dropout": 0.2}, {"guided_alignment": 0.5}, "translate", padded=False),
+}
+KINDS = [
+    *(pytest.param(kind, id=f"GPT, {name}") for name, kind in GPTS.items()),
+    *(pytest.param(kind, id=f"translator, {name}") for name, kind in TRANSLATORS.items()),
+]
+
+
+def test_every_option_of_a_model_is_compared() -> None:
+    """Guards against an option that is added and never compiled in a test."""
+    sizes = {"layers", "heads", "width", "context"}
+    used = {name for kind in (*GPTS.values(), *TRANSLATORS.values()) for name in kind.model}
+    assert used == {option.name for option in fields(ModelConfig)} - sizes
+
+
+@pytest.fixture(autouse=True)
+def _compile_without_code_generation(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    compile_ = torch.compile
+
+    def quick(model: Any = None, *, options: object = None, **settings: Any) -> Any:
+        return compile_(model, backend="aot_eager", **settings)
+
+    monkeypatch.setattr(torch, "compile", quick)
+    yield
+    torch.compiler.reset()
+
+
+def batch_of(kind: Kind) -> Batch:
+    """Return a batch with padding, for a GPT with several documents."""
+    torch.manual_seed(2)
+    if kind.task == "gpt":
+        tokens = torch.randint(VOCABULARY, (6, 17))
+        return Batch(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+    target = torch.randint(4, VOCABULARY, (6, 14))
+    targets = target[:, 1:].clone()
+    targets[2, 5:], targets[4, 1:] = IGNORED, IGNORED
+    lengths = torch.tensor([[11], [7], [11], [2], [11], [9]])
+    mask = torch.arange(11) < lengths if kind.padded else None
+    return Batch(target[:, :-1].contiguous(), targets, torch.randint(4, VOCABULARY, (6, 11)), mask)
+
+
+def loss_of(kind: Kind, choice: str, dtype: torch.dtype = torch.float32) -> TrainingLoss:
+    """Return the loss of a new model, always with the same weights."""
+    shape = ModelConfig(
+        **{"layers": 2 if kind.task == "gpt" else 1, "heads": 4, "width": 32, "context": 16} | kind.model
+    )
+    config = TrainConfig(task=kind.task, model=shape, trainer=TrainerConfig(compile=choice, **kind.trainer))
+    torch.manual_seed(1)
+    model: Model
+    if kind.task == "gpt":
+        model = GPT(shape, VOCABULARY, eos_id=3)
+    else:
+        model = EncoderDecoder(shape, VOCABULARY, VOCABULARY, shared=True)
+    weights = Weights(model.train(), dtype, 0.0)
+    loss = TrainingLoss(config, weights, Hardware(torch.device("cpu"), dtype, None, "cpu"), 1.0)
+    if config.trainer.guided_alignment and isinstance(model, EncoderDecoder):
+        batch = batch_of(kind)
+        assert batch.source is not None
+        sides = (token_rows_of(side.tolist(), VOCABULARY) for side in (batch.source, batch.inputs))
+        pairs = Pairs(*sides, SentencePieceTokenizer, SentencePieceTokenizer)
+        table = learn_translations(pairs, np.arange(len(batch.source)), VOCABULARY)
+        loss.guidance = Guidance(model, table, config.trainer.guided_alignment)
+    if config.trainer.recompute:
+        recomputation.recompute_activations(model)
+    return loss
+
+
+def gradients_of(loss: TrainingLoss, batch: Batch) -> tuple[Tensor, list[Tensor]]:
+    """Return the result of a step from the same random state."""
+    torch.manual_seed(3)
+    with masks_of_compiled_code():
+        return loss.gradients(batch, batch.target_tokens)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_compiled_gradients_are_those_of_uncompiled_code(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against gradients that are wrong in compiled code only, as all were under torch 2.11: the loss is exact
+    nevertheless, and wrong gradients may have a healthy norm."""
+    if kind.chunked:
+        monkeypatch.setattr(chunks, "_TOKENS", 16)
+        monkeypatch.setattr(chunks, "_LOGITS", 16 * VOCABULARY)
+    batch, said = batch_of(kind), []
+    compiled, plain = loss_of(kind, "on"), loss_of(kind, "off")
+    compiled.log = said.append
+    expected = gradients_of(plain, batch)
+    for _ in range(2):
+        worst = largest_difference(list(plain.weights.layout.shapes), gradients_of(compiled, batch), expected)
+        assert worst.error < EXACT, worst
+    assert compiled.compiled
+    assert [line.split(" (")[0] for line in said] == ["compiled step: equals the uncompiled one within rounding"]
+
+
+@pytest.mark.parametrize("kind", [GPTS["dropout"], TRANSLATORS["guided"]], ids=["gpt", "translate"])
+def test_in_bf16_only_rounding_differs(kind: Kind) -> None:
+    """Guards against runs that fall back to uncompiled code for rounding errors."""
+    batch, said = batch_of(kind), []
+    compiled = loss_of(kind, "on", torch.bfloat16)
+    compiled.log = said.append
+    worst = largest_difference(
+        list(compiled.weights.layout.shapes),
+        gradients_of(compiled, batch),
+        gradients_of(loss_of(kind, "off", torch.bfloat16), batch),
+    )
+    assert worst.error < BOUNDS[torch.bfloat16] / 3, worst
+    assert compiled.compiled
+    assert len(said) == 1
+
+
+def zero_gain(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+    """The backward pass of RMSNorm, whose gradient of the gain is lost when compiled."""
+    x, scale, weight = ctx.saved_tensors
+    slope = grad * weight
+    along_x = (slope * x).sum(dim=-1, keepdim=True)
+    exact = (grad * x * scale).reshape(-1, x.shape[-1]).sum(dim=0)
+    lost = torch.zeros_like(exact) if torch.compiler.is_compiling() else exact
+    return (slope - x * (along_x * scale.square() / x.shape[-1])) * scale, lost, None
+
+
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_wrong_compiled_gradients_are_noticed_before_a_step(
+    task: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards against the fault of torch 2.11, planted by hand: an exact loss with wrong gradients."""
+    monkeypatch.setattr(fast_layers._RMSNorm, "backward", staticmethod(zero_gain))
+    kind, said = Kind(task=task), []
+    batch = batch_of(kind)
+    loss = loss_of(kind, "on", dtype)
+    loss.log = said.append
+    found = gradients_of(loss, batch)
+    assert not loss.compiled
+    assert loss.failed
+    (line,) = said
+    assert line.startswith(
+        f"warning: torch {torch.__version__} compiles this model to wrong gradients (an error of 1e+02 %"
+    )
+    assert "norm.weight); training continues uncompiled" in line
+    expected = gradients_of(loss_of(kind, "off", dtype), batch)
+    assert all(map(torch.equal, found[1], expected[1]))
+
+
+def test_a_gradient_that_is_missing_in_compiled_code_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against a parameter that compiled code takes for a constant."""
+    forward = GPT.features
+
+    def detached(model: GPT, *arguments: Any) -> Tensor:
+        gain = model.norm.weight.detach() if torch.compiler.is_compiling() else model.norm.weight
+        return forward(model, *arguments) / model.norm.weight.detach() * gain
+
+    monkeypatch.setattr(GPT, "features", detached)
+    kind, said = Kind({"norm": "layer", "position": "learned"}), []
+    loss = loss_of(kind, "on")
+    loss.log = said.append
+    gradients_of(loss, batch_of(kind))
+    assert not loss.compiled
+    assert said[0].endswith("training continues uncompiled")
+
+
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_a_parameter_without_gradient_is_an_error_that_names_it(task: str) -> None:
+    """Guards against a parameter that silently keeps its initial values."""
+    kind = Kind(task=task)
+    loss = loss_of(kind, "off")
+    loss.model.register_parameter("unused", torch.nn.Parameter(torch.ones(3)))
+    loss.weights = Weights(loss.model, torch.float32, 0.0)
+    with pytest.raises(UserError, match=r"^unused: no gradient, because the loss does not depend on it"):
+        gradients_of(loss, batch_of(kind))
+
+
+def test_comparing_changes_no_random_number() -> None:
+    """Guards against a resumed run, which compares again, that draws other dropout masks than the undisturbed one."""
+    kind = GPTS["dropout"]
+    batch, states = batch_of(kind), []
+    for compare in (True, False):
+        loss = loss_of(kind, "on")
+        loss.log = lambda line: None
+        if not compare:
+            loss.check = lambda batch, targets: None  # type: ignore[method-assign]
+        torch.manual_seed(3)
+        loss.gradients(batch, batch.target_tokens)
+        states.append(torch.get_rng_state())
+    assert torch.equal(*states)
+
+
+def test_errors_of_tiny_gradients_are_relative_to_the_others() -> None:
+    """Guards against a warning about a gradient that is zero but for rounding, and silence about one that is not
+    finite."""
+    one, tiny, loss = torch.ones(4), torch.full((4,), 1e-6), torch.ones(())
+    assert largest_difference(["a", "b"], (loss, [one, -tiny]), (loss, [one, tiny])).error < 1e-4
+    assert largest_difference(["a", "b"], (loss, [one, one]), (loss, [one, tiny])).where == "b"
+    infinite = largest_difference(["a", "b"], (loss, [one, tiny / 0]), (loss, [one, tiny]))
+    assert infinite.where == "b"
+    assert infinite.error == float("inf")
+    nan = largest_difference(["a", "b"], (loss, [one * float("nan"), tiny]), (loss, [one, tiny]))
+    assert (nan.where, nan.error) == ("a", float("inf"))
+    assert largest_difference(["a"], (2 * loss, [one]), (loss, [one])).where == "the loss"
