@@ -85,7 +85,7 @@ class Trainer:
         self.first_step = True
         """Whether the first step of this process, which may compile, is still to come."""
         self.reports_late = self.queue.asynchronous
-        self.loss = compilation.TrainingLoss(config, self.weights, hardware, flops_per_token)
+        self.loss = compilation.TrainingLoss(config, self.optimizer, hardware, flops_per_token)
         self.loss.guidance = guidance_for(config, stream, self.weights.training_model)
         if config.trainer.recompute:
             recomputation.recompute_activations(self.weights.training_model)
@@ -166,24 +166,26 @@ class Trainer:
             batches = self.stream.share(self.config.trainer.accumulate, processes.rank, processes.world)
         if self.config.trainer.overfit:
             self.only_batches = batches
-        counted = sum(batch.target_tokens for batch in batches), sum(batch.tokens for batch in batches)
-        targets, tokens = map(int, processes.sum_over_processes(*counted))
+        counted = sum(batch.target_tokens for batch in batches), sum(batch.source_tokens for batch in batches)
+        targets, sources = map(int, processes.sum_over_processes(*counted))
+        tokens = targets + sources
         if self.weights.lockstep:
             batches = in_lockstep(batches, -(-self.config.trainer.accumulate // processes.world), self.config.task)
-        total = torch.zeros((), device=self.hardware.device)
+        total: Tensor | None = None
         state = random_state(self.hardware.device) if self.config.trainer.find_nan else None
         with training_kernels(self.config, self.hardware.device):
             for batch in batches:
                 loss, gradients = self.loss.gradients(batch.to(self.hardware.device), targets)
                 self.weights.add(gradients)
-                total += loss
+                total = loss if total is None else total + loss
+        if total is None:  # more processes than micro-batches
+            total = torch.zeros((), device=self.hardware.device)
         self.weights.sum_gradients(processes)
         processes.all_reduce(total)
         done, warmed_up = self.budget.share_done(), self.budget.share_warmed_up()
         factor = learning_rate_factor(self.config.schedule, self.progress.step, done, warmed_up)
         self.saver.before_update()
         self.gradient_norm = self.optimizer.step(factor)
-        self.weights.publish(self.optimizer.applied)
         self.queue.end_step()
         seconds = self.lap()
         for interval in (self.since_log, self.since_evaluation):
@@ -387,9 +389,10 @@ class Trainer:
     def report_step(self) -> None:
         """Prepare this step's log line. A CPU writes the line at once, a GPU after the next step is queued."""
         interval, peak = self.since_log, self.hardware.peak_flops
-        learning_rate = self.optimizer.optimizers[0].param_groups[0]["lr"]
         mfu = interval.tokens_per_second * self.flops_per_token / (peak * self.processes.world) if peak else None
-        self.report = StepReport(self.budget, interval, self.gradient_norm, learning_rate, mfu, self.stream.epoch)
+        self.report = StepReport(
+            self.budget, interval, self.gradient_norm, self.optimizer.learning_rate, mfu, self.stream.epoch
+        )
         self.since_log = Interval()
         if not self.reports_late:
             self.write_report()

@@ -44,12 +44,16 @@ class Batch:
         return int((self.targets != IGNORED).sum())
 
     @property
+    def source_tokens(self) -> int:
+        """Return the number of source tokens without padding."""
+        if self.source_mask is not None:
+            return int(self.source_mask.sum())
+        return 0 if self.source is None else self.source.numel()
+
+    @property
     def tokens(self) -> int:
         """Return the number of source and target tokens without padding."""
-        if self.source is None:
-            return self.target_tokens
-        source = self.source.numel() if self.source_mask is None else int(self.source_mask.sum())
-        return source + self.target_tokens
+        return self.source_tokens + self.target_tokens
 
     def select(self, rows: Tensor) -> Batch:
         """Return some rows of the batch; rows: indices, on its device."""

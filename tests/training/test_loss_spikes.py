@@ -56,10 +56,10 @@ def test_a_constant_loss_may_rise_a_little() -> None:
 def test_the_warning_is_in_the_log_of_a_run(tmp_path: Path) -> None:
     """Guards against a rule that no run applies."""
     each = trainer(pairs(), steps=20)
-    peak = each.optimizer.optimizers[0].param_groups[0]
+    group = each.optimizer.optimizers[0].param_groups[0]
 
     def evaluate(step: int, record: dict) -> float:
-        peak["peak"] = 5.0 if step == 15 else 1e-3
+        group["lr"] = 5.0 if step == 15 else 1e-3
         return 1.0
 
     each.config.trainer.evaluate_every = 5

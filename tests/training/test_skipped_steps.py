@@ -135,9 +135,10 @@ def test_a_decision_on_the_device_masks_the_update_and_changes_no_bit_otherwise(
             weights.gradient[5] = math.nan
             weights.gradient.masked_fill_(torch.tensor(kind != "adamw"), 0.0)  # as Optimizer.step does
         applied = torch.tensor(not bad)
+        weight = weights.averaging_weight()
         for each in optimizer.optimizers:
-            each.step(applied if on_device else None)
-        weights.publish(applied if on_device else True)
+            each.step(1.0, applied if on_device else None)
+        weights.refresh(torch.where(applied, weight, 0.0) if on_device else weight)
         return [tensor.clone() for tensor in kept]
 
     step(bad=False, on_device=False)

@@ -28,7 +28,7 @@ def test_a_run_that_diverges_stops_with_advice_and_keeps_its_good_checkpoint(tmp
 
     def evaluate(step: int, record: dict) -> float:
         if step == 2:
-            each.optimizer.optimizers[0].param_groups[0]["peak"] = 1e38
+            each.optimizer.optimizers[0].param_groups[0]["lr"] = 1e38
         return 1.0
 
     with pytest.raises(UserError, match=r"lower optim\.lr"):

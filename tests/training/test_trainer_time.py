@@ -29,7 +29,7 @@ def test_a_budget_of_time_ends_the_run_and_anneals_the_rate(tmp_path: Path) -> N
     rates = EventAccumulator(str(tmp_path / "timed")).Reload().Scalars("train/learning_rate")
     assert max(rate.value for rate in rates) > 0.7 * timed.config.optim.lr
     assert 6000 <= timed.progress.seconds < 6600
-    assert timed.optimizer.optimizers[0].param_groups[0]["lr"] < 0.02 * timed.config.optim.lr
+    assert timed.optimizer.learning_rate < 0.02 * timed.config.optim.lr
     assert timed.progress.evaluated_step == timed.progress.step
     assert timed.budget.end_of_training() == "the time is up (trainer.minutes=100)"
     log = (tmp_path / "timed" / "log.txt").read_text(encoding="utf-8")
@@ -164,7 +164,7 @@ def test_a_warm_up_by_time_takes_the_time_of_training_steps_alone(tmp_path: Path
             factors.append(0)
             each.mark -= 60 * (15 if each.progress.step in (0, 4) else 10)
             step()
-            factors[-1] = each.optimizer.optimizers[0].param_groups[0]["lr"] / each.config.optim.lr
+            factors[-1] = each.optimizer.learning_rate / each.config.optim.lr
             if each.progress.step in (4, 7):
                 signal.raise_signal(signal.SIGTERM)
 
@@ -195,7 +195,7 @@ def test_a_warm_up_by_time_ends_although_evaluations_take_nearly_all_of_it(tmp_p
     rates: list[float] = []
 
     def evaluate(step: int, record: dict) -> float:
-        rates.append(training.optimizer.optimizers[0].param_groups[0]["lr"] / training.config.optim.lr)
+        rates.append(training.optimizer.learning_rate / training.config.optim.lr)
         training.mark -= 4
         return 1.0
 

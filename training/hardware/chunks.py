@@ -1,4 +1,4 @@
-"""Forms of large computations that suit the device: chunk sizes, a scatter or a comparison."""
+"""Device-dependent choices: rows per chunk of logits, the format of sums, and how to subtract at an index."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ def norm_chunks(gradient: Tensor) -> Sequence[Tensor]:
     A CPU sums squares in float32: one sum of 100 million of them is more than 1 % too small. A GPU sums in many parts.
     """
     return gradient.split(1 << 18) if gradient.device.type == "cpu" else [gradient]
+
+
+def widest(device: torch.device) -> torch.dtype:
+    """Return the format for sums of many numbers: float64, where the device has it (Apple GPUs do not)."""
+    return torch.float64 if device.type in ("cpu", "cuda") else torch.float32
 
 
 def subtract_at(matrix: Tensor, columns: Tensor, values: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ from training.hardware.number_format import instruction_set
 from training.hardware.out_of_memory import is_out_of_memory
 from training.hardware.reproducibility import random_state, restore_random_state
 from training.loss import batch_loss, loss_and_gradient
-from training.optimizer.weights import Weights
+from training.optimizer.optimizer import Optimizer
 from training.run_folder.loaded_run import Model
 
 UNCOMPILED = "training continues uncompiled"
@@ -66,8 +66,9 @@ class TrainingLoss:
     this machine or computes something else, one line is logged and training continues uncompiled.
     """
 
-    def __init__(self, config: TrainConfig, weights: Weights, hardware: Hardware, flops_per_token: float) -> None:
-        self.weights, self.model = weights, weights.training_model
+    def __init__(self, config: TrainConfig, optimizer: Optimizer, hardware: Hardware, flops_per_token: float) -> None:
+        self.optimizer, self.weights = optimizer, optimizer.weights
+        self.model = self.weights.training_model
         self.smoothing, self.r_drop = config.trainer.label_smoothing, config.trainer.r_drop
         self.compiling, self.because = decide(config, hardware, flops_per_token)
         self.sharded = is_sharded(self.model)
@@ -94,6 +95,8 @@ class TrainingLoss:
             if not self.compiled:
                 self.compiled, self.batch_loss = True, compiled_loss(self.model)
                 self.check(batch, targets)
+                if not self.weights.divided:
+                    compile_update(self.optimizer, self.update_failed)
             self.calls += 1
             return self.computed(batch, targets)
         except WrongGradient as wrong:
@@ -158,6 +161,10 @@ class TrainingLoss:
                 sums = [one + other for one, other in zip(sums, wide, strict=True)] if sums else wide
         return total, sums
 
+    def update_failed(self, reason: str) -> None:
+        """Continue with the uncompiled update."""
+        self.log(f"warning: torch.compile failed for the update of the weights ({reason}), which stays uncompiled")
+
     def fall_back(self, reason: str) -> None:
         """Continue without compilation."""
         self.log(f"warning: {reason}; {UNCOMPILED}")
@@ -172,7 +179,7 @@ class TrainingLoss:
             batch = replace(batch, source_mask=torch.ones_like(batch.source, dtype=torch.bool))
         loss = self.batch_loss(self.model, batch.model_inputs, batch.targets, self.smoothing, self.r_drop)
         guided = loss if self.guidance is None else loss + self.guidance.loss(batch)
-        return loss.detach(), self.weights.gradients_of(guided / targets)
+        return loss.detach(), self.weights.gradients_of(guided, targets)
 
 
 def uses_dropout(model: Model) -> bool:
@@ -250,6 +257,41 @@ def compiled_loss(model: Model) -> BatchLoss:
     for block in blocks_of(model):
         block.compile(fullgraph=True, dynamic=True, options=options)
     return partial(batch_loss, kernel=torch.compile(loss_and_gradient, dynamic=True))
+
+
+def compile_update(optimizer: Optimizer, failed: Callable[[str], None]) -> None:
+    """Compile what happens between two batches: sum and norm of the gradients, clipping, the optimisers, the copies of
+    the weights. If this fails, `failed` gets the reason, and all of it stays uncompiled."""
+    weights = optimizer.weights
+    device = weights.gradient.device
+    options: dict[str, Any] = {"triton.cudagraphs": True} if uses_graphs(weights.training_model, device) else {}
+    parts: dict[tuple[Any, str], Callable[..., Any]] = {
+        (weights, "collect"): weights.collect,
+        (weights, "accumulate"): weights.accumulate,
+        (optimizer, "measure"): optimizer.measure,
+        (optimizer, "update"): optimizer.update,
+    }
+
+    def guarded(plain: Callable[..., Any]) -> Callable[..., Any]:
+        compiled = torch.compile(plain, fullgraph=True, dynamic=False, options=options)
+
+        def call(*arguments: Any) -> Any:
+            try:
+                return compiled(*arguments)
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise
+                for place, method in parts:
+                    vars(place).pop(method, None)
+                optimizer.compiled = False
+                failed((str(error).strip().splitlines() or [type(error).__name__])[0][:120])
+            return plain(*arguments)
+
+        return call
+
+    for (owner, name), plain in parts.items():
+        setattr(owner, name, guarded(plain))
+    optimizer.compiled = True
 
 
 def is_sharded(model: Model) -> bool:

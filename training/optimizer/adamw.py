@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-from training.optimizer.base import Group, State, StatefulOptimizer
+from training.hardware.chunks import widest
+from training.optimizer.base import Group, Rate, State, StatefulOptimizer
 
 
 class AdamW(StatefulOptimizer):
@@ -34,13 +35,23 @@ class AdamW(StatefulOptimizer):
     def update(
         self,
         group: Group,
+        rate: Rate,
         parameters: list[Tensor],
         gradients: list[Tensor],
         states: list[State],
         applied: Tensor | None = None,
+        corrections: Tensor | None = None,
     ) -> None:
-        """Update one parameter group in place. The fused kernel reads `applied` on the device; without it the update is
-        undone where `applied` is False, except the step count, which is on the CPU."""
+        """Update one parameter group in place. corrections: those of this step, in compiled code.
+
+        The fused kernel reads `applied` on the device; without it the update is undone where `applied` is False, except
+        the step count, which is on the CPU.
+        """
+        if corrections is not None:
+            kept = 1 - rate * group["weight_decay"]
+            for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
+                self.by_definition(kept, rate, parameter, gradient, state, corrections, applied)
+            return
         updated = [*parameters, *(state[name] for state in states for name in ("exp_avg", "exp_avg_sq"))]
         before = [] if applied is None or self.fused else [tensor.clone() for tensor in updated]
         adamw(
@@ -55,10 +66,43 @@ class AdamW(StatefulOptimizer):
             amsgrad=False,
             beta1=self.betas[0],
             beta2=self.betas[1],
-            lr=group["lr"],
+            lr=rate,
             weight_decay=group["weight_decay"],
             eps=self.eps,
             maximize=False,
         )
         for tensor, old in zip(updated, before, strict=False):
             tensor.copy_(tensor.where(applied, old))  # type: ignore[arg-type]
+
+    def corrections(self) -> Tensor:
+        """Return the bias corrections 1 - β^t of both moments in the next step t, [2] float32."""
+        step = self.state[0]["step"]
+        step = step.to(widest(step.device)) + 1
+        return torch.stack([1 - beta**step for beta in self.betas]).float()
+
+    def by_definition(
+        self,
+        kept: Rate,
+        rate: Rate,
+        parameter: Tensor,
+        gradient: Tensor,
+        state: State,
+        corrections: Tensor,
+        applied: Tensor | None,
+    ) -> None:
+        """Update a parameter by the formulas of the paper, which the compiler turns into one kernel; it does not know
+        torch's fused one. Given the corrections, it does not compute powers for every entry."""
+        beta1, beta2 = self.betas
+        bias1, bias2 = corrections.unbind()
+        mean = state["exp_avg"].lerp(gradient, 1 - beta1)
+        square = state["exp_avg_sq"].lerp(gradient.square(), 1 - beta2)
+        size = (square / bias2).sqrt() + self.eps
+        updated = parameter * kept - rate * (mean / bias1) / size
+        new = (
+            (parameter, updated),
+            (state["step"], state["step"] + 1),
+            (state["exp_avg"], mean),
+            (state["exp_avg_sq"], square),
+        )
+        for old, value in new:
+            old.copy_(value if applied is None else torch.where(applied, value, old))

@@ -15,6 +15,8 @@ from torch import Tensor
 
 Group = dict[str, Any]
 State = dict[str, Tensor]
+Rate = float | Tensor
+"""A learning rate, or its fraction of the peak: a number, or a scalar tensor in compiled code."""
 
 
 class StatefulOptimizer(ABC):
@@ -24,7 +26,7 @@ class StatefulOptimizer(ABC):
     """Names of the tensors in the state of a parameter that have its shape."""
 
     def __init__(self, groups: Sequence[Group], lr: float) -> None:
-        """groups: dicts with `params` and settings. lr: initial rate of all groups; it may change between steps."""
+        """groups: dicts with `params` and settings. lr: peak rate of the groups without an `lr` of their own."""
         self.param_groups: list[Group] = [{"lr": lr, **group} for group in groups]
         self.state: list[State] = [self.new_state(p) for group in self.param_groups for p in group["params"]]
         """In parameter order across all groups."""
@@ -37,24 +39,31 @@ class StatefulOptimizer(ABC):
     def update(
         self,
         group: Group,
+        rate: Rate,
         parameters: list[Tensor],
         gradients: list[Tensor],
         states: list[State],
         applied: Tensor | None = None,
     ) -> None:
-        """Update one parameter group in place. applied: as in `step`."""
+        """Update one parameter group in place at a learning rate. applied: as in `step`."""
 
     @torch.no_grad()
-    def step(self, applied: Tensor | None = None) -> None:
-        """Update every parameter with the gradient in its `grad`. applied: boolean scalar on the device; where it is
-        False, parameters and state keep their values (see `training.hardware.finite`). None: update."""
+    def step(self, factor: Rate = 1.0, applied: Tensor | None = None, **more: Any) -> None:
+        """Update every parameter with the gradient in its `grad`, at `factor` times the peak rates. more: arguments of
+        `update`.
+
+        factor: a scalar tensor in compiled code, where a number would be a constant. applied: boolean scalar on the
+        device; where it is False, parameters and state keep their values (see `training.hardware.finite`). None:
+        update.
+        """
         states = iter(self.state)
         for group in self.param_groups:
             parameters = group["params"]
             if not parameters:  # there are fewer matrices than processes that share them
                 continue
             gradients = [p.grad for p in parameters]
-            self.update(group, parameters, gradients, [next(states) for _ in parameters], applied)
+            rate, own = group["lr"] * factor, [next(states) for _ in parameters]
+            self.update(group, rate, parameters, gradients, own, applied, **more)
 
     def state_dict(self) -> list[State]:
         """Return the state of each parameter, without learning rates and decays, which a resume may change."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-_ALIGNMENT = 64
+ALIGNMENT = 64
 """Entries: parameters start at multiples of 256 bytes in float32 and 128 in bfloat16, for fast matrix products."""
 
 HIDDEN, OUTER, VECTORS = "hidden matrices", "embeddings and heads", "vectors"
@@ -46,6 +46,10 @@ class Layout:
             for name, shape in self.shapes.items()
         ]
 
+    def flat(self, parts: Sequence[Tensor]) -> Tensor:
+        """Return the inverse of `parts`, a new tensor; gaps are zero."""
+        return joined({self.starts[name]: part for name, part in zip(self.shapes, parts, strict=True)}, self.length)
+
     def share(self, kind: str, rank: int) -> slice:
         """Return the share of a section that belongs to a process."""
         whole = self.sections[kind]
@@ -80,6 +84,37 @@ class Layout:
         return found
 
 
+class FlatMatrices:
+    """The matrices of a section for Muon, whose parts are one flat tensor (`training.optimizer.muon.Exchange`)."""
+
+    def __init__(self, layout: Layout, kind: str) -> None:
+        whole = layout.sections[kind]
+        self.shapes = [layout.shapes[name] for name in layout.names(kind)]
+        self.starts = [layout.starts[name] - whole.start for name in layout.names(kind)]
+        self.length = whole.stop - whole.start
+
+    def to_owners(self, parts: list[Tensor]) -> dict[int, Tensor]:
+        """Return all matrices, as views."""
+        (flat,) = parts
+        places = zip(self.starts, self.shapes, strict=True)
+        return {i: flat.narrow(0, start, shape.numel()).view(shape) for i, (start, shape) in enumerate(places)}
+
+    def from_owners(self, matrices: dict[int, Tensor], like: Tensor) -> list[Tensor]:
+        """Return one flat tensor; gaps are zero."""
+        return [joined({self.starts[index]: matrix for index, matrix in matrices.items()}, self.length)]
+
+
+def joined(parts: Mapping[int, Tensor], length: int) -> Tensor:
+    """Return a flat tensor of the given length with each part at its start; gaps are zero."""
+    pieces, end = [], 0
+    for start in sorted(parts):
+        part = parts[start]
+        pieces += [part.new_zeros(start - end)] * (start > end)
+        pieces.append(part.reshape(-1))
+        end = start + part.numel()
+    return torch.cat([*pieces, *[parts[start].new_zeros(length - end)] * (length > end)])
+
+
 def layout_of(named: Mapping[str, Tensor], world: int = 1, *, whole_matrices: bool = False) -> Layout:
     """Return the layout of these parameters. No row of OUTER crosses the border of two shares; with `whole_matrices` no
     hidden matrix does."""
@@ -88,7 +123,7 @@ def layout_of(named: Mapping[str, Tensor], world: int = 1, *, whole_matrices: bo
     length = 0
     for kind in SECTIONS:
         members = {name: p for name, p in named.items() if section(name, p) == kind}
-        unit = _ALIGNMENT
+        unit = ALIGNMENT
         if world > 1 and kind == OUTER:
             unit = math.lcm(unit, *(p.shape[1:].numel() for p in members.values()))
         sizes = {name: _aligned(p.numel(), unit) for name, p in members.items()}

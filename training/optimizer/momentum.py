@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from training.optimizer.base import Group, State, StatefulOptimizer
+from training.optimizer.base import Group, Rate, State, StatefulOptimizer
 
 
 class MomentumOptimizer(StatefulOptimizer):
@@ -28,6 +28,7 @@ class MomentumOptimizer(StatefulOptimizer):
     def decay_and_average(
         self,
         group: Group,
+        rate: Rate,
         parameters: list[Tensor],
         gradients: list[Tensor],
         states: list[State],
@@ -36,7 +37,7 @@ class MomentumOptimizer(StatefulOptimizer):
         """Decay the parameters and add the gradients to the momenta, in place -> the momenta. Where `applied` is False,
         nothing changes; the gradients must be 0 there, and are overwritten."""
         momenta = [state["momentum_buffer"] for state in states]
-        kept: float | Tensor = 1 - group["lr"] * group["weight_decay"]
+        kept = 1 - rate * group["weight_decay"]
         if applied is not None:  # a step that is not applied uses the momentum as gradient, which leaves it unchanged
             torch._foreach_add_(gradients, torch._foreach_mul(momenta, (~applied).float()))
             kept = torch.where(applied, kept, 1.0)

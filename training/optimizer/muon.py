@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from training.optimizer.base import Group, State
+from training.optimizer.base import Group, Rate, State
 from training.optimizer.momentum import MomentumOptimizer
 
 Coefficients = Sequence[tuple[float, float, float]]
@@ -30,17 +29,33 @@ QUINTIC: Coefficients = ((3.4445, -4.7750, 2.0315),) * 5
 
 
 class Exchange(Protocol):
-    """Assembles matrices of which each process has some rows, each in one process, and returns their rows."""
+    """Turns what this process updates into the whole matrices that it orthogonalises, and back: parts of matrices of
+    which each process has some rows, or a flat tensor of all matrices."""
 
     shapes: list[torch.Size]
     """Of the whole matrices."""
 
-    def to_owners(self, rows: list[Tensor]) -> dict[int, Tensor]:
-        """Collective: from this process's rows of every matrix -> the whole matrices that it owns, by index."""
+    def to_owners(self, parts: list[Tensor]) -> dict[int, Tensor]:
+        """Collective: from this process's part of every matrix -> the whole matrices that it owns, by index."""
 
     def from_owners(self, matrices: dict[int, Tensor], like: Tensor) -> list[Tensor]:
-        """Collective, the inverse: from the matrices that this process owns -> its rows of every matrix. All have the
+        """Collective, the inverse: from the matrices that this process owns -> its part of every matrix. All have the
         dtype and the device of `like`."""
+
+
+class Whole:
+    """The exchange of a process that updates whole matrices."""
+
+    def __init__(self, shapes: list[torch.Size]) -> None:
+        self.shapes = shapes
+
+    def to_owners(self, parts: list[Tensor]) -> dict[int, Tensor]:
+        """As in Exchange."""
+        return dict(enumerate(parts))
+
+    def from_owners(self, matrices: dict[int, Tensor], like: Tensor) -> list[Tensor]:
+        """As in Exchange."""
+        return [matrices[index] for index in range(len(self.shapes))]
 
 
 class Muon(MomentumOptimizer):
@@ -64,54 +79,57 @@ class Muon(MomentumOptimizer):
         equal_norms: bool = True,
         exchange: Exchange | None = None,
     ) -> None:
-        """groups: dicts with `params` (matrices) and `weight_decay`. dtype: of the orthogonalisation, bfloat16 if its
-        products are fast, else float32. coefficients: of its steps. equal_norms: as described above. exchange: if set,
-        `params` are this process's rows of the matrices; each matrix is orthogonalised in one process."""
+        """groups: dicts with `params` and `weight_decay`. dtype: of the orthogonalisation, bfloat16 if its products are
+        fast, else float32. coefficients: of its steps. equal_norms: as described above. exchange: how `params` become
+        matrices, each of which is orthogonalised in one process; None if they are matrices."""
         self.coefficients, self.dtype = coefficients, dtype
-        self.equal_norms, self.exchange = equal_norms, exchange
+        self.equal_norms = equal_norms
+        self.exchange = exchange or Whole([p.shape for group in groups for p in group["params"]])
+        self.alike = list(by_shape(self.exchange.shapes).values())
+        """Indices of the matrices of each shape."""
         super().__init__(groups, lr=lr, momentum=momentum)
 
     def update(
         self,
         group: Group,
+        rate: Rate,
         parameters: list[Tensor],
         gradients: list[Tensor],
         states: list[State],
         applied: Tensor | None = None,
     ) -> None:
         """Update one parameter group in place. Where `applied` is False, the gradients must be 0."""
-        momenta = self.decay_and_average(group, parameters, gradients, states, applied)
-        updates = list(torch._foreach_lerp(gradients, momenta, self.momentum))
-        shapes: defaultdict[torch.Size, list[int]] = defaultdict(list)
-        for index, shape in enumerate(self.exchange.shapes if self.exchange else [p.shape for p in parameters]):
-            shapes[shape].append(index)
-        dtype, rows = parameters[0].dtype, []
-        if self.exchange is not None:
-            updates = [update.to(self.dtype) for update in updates]
-            mine = self.exchange.to_owners(updates)
-            turned: dict[int, Tensor] = {}
-            for indices in shapes.values():
-                own = [index for index in indices if index in mine]
-                turned |= zip(own, self.orthogonalised([mine[index] for index in own], self.dtype), strict=True)
-            rows = [part.to(dtype) for part in self.exchange.from_owners(turned, updates[0])]
-        for (height, width), indices in shapes.items():
-            parts = [rows[i] for i in indices] if rows else self.orthogonalised([updates[i] for i in indices], dtype)
-            if applied is not None:
-                parts = list(torch._foreach_mul(parts, applied.float()))
-            rate = group["lr"] * max(1.0, height / width) ** 0.5
-            torch._foreach_add_([parameters[i] for i in indices], parts, alpha=-rate)
+        momenta = self.decay_and_average(group, rate, parameters, gradients, states, applied)
+        updates = [update.to(self.dtype) for update in torch._foreach_lerp(gradients, momenta, self.momentum)]
+        mine = self.exchange.to_owners(updates)
+        turned: dict[int, Tensor] = {}
+        for indices in self.alike:
+            own = [index for index in indices if index in mine]
+            turned |= zip(own, self.orthogonalised([mine[index] for index in own]), strict=True)
+        if applied is not None:
+            rate = torch.where(applied, rate, 0.0)
+        for parameter, part in zip(parameters, self.exchange.from_owners(turned, updates[0]), strict=True):
+            parameter.sub_(part.to(parameter.dtype) * rate)
 
-    def orthogonalised(self, matrices: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
-        """Return the orthogonalised forms of matrices of one shape."""
+    def orthogonalised(self, matrices: list[Tensor]) -> list[Tensor]:
+        """Return the orthogonalised forms of matrices [A, B] of one shape, times √max(1, A/B)."""
         if not matrices:
             return []
         rows, columns = matrices[0].shape
         wide = [matrix if rows <= columns else matrix.t() for matrix in matrices]
-        turned = orthogonalised(torch.stack(wide).to(self.dtype), self.coefficients)
+        turned = orthogonalised(torch.stack(wide), self.coefficients)
         if self.equal_norms:
             turned = with_equal_columns(turned)
-        turned = turned.to(dtype)
+        turned = turned * max(1.0, rows / columns) ** 0.5
         return list((turned if rows <= columns else turned.transpose(1, 2)).unbind())
+
+
+def by_shape(shapes: Sequence[torch.Size]) -> dict[torch.Size, list[int]]:
+    """Return the indices of the matrices of each shape, by shape."""
+    found: dict[torch.Size, list[int]] = {}
+    for index, shape in enumerate(shapes):
+        found.setdefault(shape, []).append(index)
+    return found
 
 
 def orthogonalised(x: Tensor, coefficients: Coefficients = POLAR_EXPRESS) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from configs.errors import UserError
 from training.config import OptimConfig
-from training.hardware.chunks import has_fused_adamw, norm_chunks
+from training.hardware.chunks import has_fused_adamw
 from training.hardware.finite import Applied, is_applied
 from training.hardware.number_format import fast_format
 from training.optimizer.adamw import AdamW
@@ -33,34 +33,32 @@ class Optimizer:
     def __init__(self, config: OptimConfig, weights: Weights) -> None:
         self.clip = config.clip
         self.weights = weights
-        self.everything = weights.everything
         self.applied: Applied = True
         """Whether the last step was applied."""
-        device = self.everything[0].device
+        self.compiled = False
+        self.factor = 0.0
+        """Of the peak learning rates, in the last step."""
+        device = weights.everything[0].device
         muon = config.kind != "adamw" and bool(weights.layout.names(HIDDEN))
         scion = config.kind == "scion"
         decayed = [kind for kind, elsewhere in ((HIDDEN, muon), (OUTER, scion)) if not elsewhere]
-        self.optimizers: list[StatefulOptimizer] = [
-            AdamW(
-                [
-                    {
-                        "params": [part for kind in decayed for part in weights.updated(kind)],
-                        "weight_decay": config.weight_decay,
-                        "peak": config.lr,
-                    },
-                    {"params": weights.updated(VECTORS), "weight_decay": 0.0, "peak": config.lr},
-                ],
-                lr=config.lr,
-                betas=(config.beta1, config.beta2),
-                eps=config.eps,
-                fused=has_fused_adamw(device),
-            )
-        ]
+        matrices = [part for kind in decayed for part in weights.updated(kind)]
+        self.adamw = AdamW(
+            [
+                {"params": matrices, "weight_decay": config.weight_decay},
+                {"params": weights.updated(VECTORS), "weight_decay": 0.0},
+            ],
+            lr=config.lr,
+            betas=(config.beta1, config.beta2),
+            eps=config.eps,
+            fused=has_fused_adamw(device),
+        )
+        self.optimizers: list[StatefulOptimizer] = [self.adamw]
         self.parts = [OptimizerPart((*decayed, VECTORS), matrices=False, state=AdamW.state_names)]
         if muon:
             # Decoupled decay is scaled by the learning rate, which is larger for Muon: reduce the factor accordingly.
             decay = config.weight_decay * config.lr / config.muon_lr
-            group = {"params": list(weights.matrices(HIDDEN).values()), "weight_decay": decay, "peak": config.muon_lr}
+            group = {"params": weights.hidden(), "weight_decay": decay}
             dtype = torch.float32 if weights.dtype == torch.float32 else fast_format(device)
             equal, exchange = config.equal_norms, weights.exchange
             self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=dtype, equal_norms=equal, exchange=exchange))
@@ -68,31 +66,60 @@ class Optimizer:
         if scion:
             self.optimizers.append(Scion(scion_groups(config, weights.matrices(OUTER)), lr=config.embedding_lr))
             self.parts.append(OptimizerPart((OUTER,), matrices=True, state=Scion.state_names))
+        weights.update_in([p for each in self.optimizers for group in each.param_groups for p in group["params"]])
 
+    @property
+    def learning_rate(self) -> float:
+        """Learning rate of AdamW in the last step, for the log."""
+        return self.adamw.param_groups[0]["lr"] * self.factor
+
+    @torch.no_grad()
     def step(self, factor: float) -> Tensor:
         """Update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32.
 
         If the norm is not finite, the step is not applied: weights and optimiser state keep their values.
         """
-        gradients = [part.grad for part in self.everything if part.grad is not None]
-        chunks = [chunk for gradient in gradients for chunk in norm_chunks(gradient)]
-        norm = self.weights.norm_of_all(torch.nn.utils.get_total_norm(chunks))
+        self.factor = factor
+        norm, corrections = self.measure()
         self.applied = is_applied(norm)
-        if self.applied is False:
-            return norm
-        applied = None if self.applied is True else self.applied
+        self.weights.gradient_is_old = True
+        if self.applied is not False:
+            numbers: Sequence[float] | Tensor = (factor, self.weights.averaging_weight())
+            if self.compiled:
+                numbers = torch.tensor(numbers)
+                if norm.is_cuda:  # without waiting for the queue
+                    numbers = numbers.pin_memory().to(norm.device, non_blocking=True)
+            self.update(numbers, norm, corrections, None if self.applied is True else self.applied)
+        return norm
+
+    def measure(self) -> tuple[Tensor, Tensor | None]:
+        """Return the norm of the gradient, and in compiled code the corrections of AdamW."""
+        return self.weights.gradient_norm(), self.adamw.corrections() if torch.compiler.is_compiling() else None
+
+    def update(
+        self, numbers: Sequence[float] | Tensor, norm: Tensor, corrections: Tensor | None, applied: Tensor | None
+    ) -> None:
+        """Update the master weights, where `applied` is not False, and their copies.
+
+        numbers: factor of the learning rates, and weight of the average; a tensor in compiled code. norm, corrections:
+        results of `measure`.
+        """
+        factor, weight = numbers[0], numbers[1]
+        parameters = [p for each in self.optimizers for group in each.param_groups for p in group["params"]]
+        gradients = [p.grad for p in parameters if p.grad is not None]
         if self.clip:
             # A factor of NaN would enter the gaps between the parameters, which no later gradient overwrites.
-            clipped = norm if applied is None else norm.where(applied, math.inf)
-            torch.nn.utils.clip_grads_with_norm_(self.everything, self.clip, clipped)
-        if applied is not None and len(self.optimizers) > 1:
-            for gradient in gradients:
-                gradient.masked_fill_(~applied, 0.0)  # for Muon and Scion
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = group["peak"] * factor
-            optimizer.step(applied)
-        return norm
+            finite = norm if applied is None else norm.where(applied, math.inf)
+            torch._foreach_mul_(gradients, (self.clip / (finite + 1e-6)).clamp(max=1.0))
+        if applied is not None:
+            weight = torch.where(applied, weight, 0.0)
+            if len(self.optimizers) > 1:
+                for gradient in gradients:
+                    gradient.masked_fill_(~applied, 0.0)  # for Muon and Scion
+        self.adamw.step(factor, applied, corrections=corrections)
+        for optimizer in self.optimizers[1:]:
+            optimizer.step(factor, applied)
+        self.weights.refresh(weight)
 
     def state_dict(self) -> list[list[State]]:
         """Return the states of the optimisers, in order."""
@@ -133,5 +160,5 @@ def scion_groups(config: OptimConfig, matrices: Mapping[str, Tensor]) -> list[Gr
         peak = config.head_lr if signs else config.embedding_lr
         # As for Muon: the decay of a step is that of AdamW, whatever the rate.
         decay = config.weight_decay * config.lr / peak
-        groups.append({"params": [p for _, p in members], "weight_decay": decay, "peak": peak, "signs": signs})
+        groups.append({"params": [p for _, p in members], "weight_decay": decay, "lr": peak, "signs": signs})
     return groups

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from training.optimizer.base import Group, State
+from training.optimizer.base import Group, Rate, State
 from training.optimizer.momentum import MomentumOptimizer
 
 _SMALLEST_NORM = 1e-12
@@ -30,21 +30,22 @@ class Scion(MomentumOptimizer):
     def update(
         self,
         group: Group,
+        rate: Rate,
         parameters: list[Tensor],
         gradients: list[Tensor],
         states: list[State],
         applied: Tensor | None = None,
     ) -> None:
         """Update one parameter group in place. Where `applied` is False, the gradients must be 0."""
-        momenta = self.decay_and_average(group, parameters, gradients, states, applied)
+        momenta = self.decay_and_average(group, rate, parameters, gradients, states, applied)
         for parameter, gradient, momentum in zip(parameters, gradients, momenta, strict=True):
             if group["signs"]:
                 step = momentum.sign()
             else:
                 step = with_unit_rows(momentum) * (gradient != 0).any(dim=-1, keepdim=True)
             if applied is not None:
-                step *= applied
-            parameter.add_(step, alpha=-group["lr"])
+                step = step * applied
+            parameter.sub_(step * rate)
 
 
 def with_unit_rows(x: Tensor) -> Tensor:

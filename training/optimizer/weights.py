@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from configs.errors import UserError
-from training.hardware.finite import Applied
-from training.optimizer.base import State, StatefulOptimizer
-from training.optimizer.layout import Layout, layout_of
+from training.hardware.chunks import widest
+from training.optimizer.base import Rate, State, StatefulOptimizer
+from training.optimizer.layout import ALIGNMENT, HIDDEN, FlatMatrices, Layout, layout_of
 from training.optimizer.muon import Exchange
 from training.processes.processes import Processes
 
@@ -52,10 +52,12 @@ class Weights:
     """The model of the training steps: `model` itself, except if its parameters are divided."""
     dtype: torch.dtype
     """Of the forward and backward pass."""
+    divided = False
+    """Whether each process updates only a part of the weights."""
     lockstep = False
     """Whether all processes must run the same number of micro-batches, since each one exchanges parameters."""
     exchange: Exchange | None = None
-    """How Muon assembles hidden matrices of which each process has only some rows."""
+    """How the tensors of `hidden` become matrices for Muon; None if they are matrices."""
 
     def __init__(self, model: nn.Module, dtype: torch.dtype, ema: float) -> None:
         self.training_model = model
@@ -76,9 +78,12 @@ class Weights:
         self.gradients = self.layout.parts(self.gradient)
         self.flat_masters.grad = self.gradient
         self.gradient_is_old = True
+        self.exchange = FlatMatrices(self.layout, HIDDEN)
         self.decay = ema
         self.flat_average = self.flat_masters.clone() if ema else None
         self.updates = 0
+        self.copies = [(self.flat_masters, self.flat_computing, self.flat_average)]
+        """Master weights with their compute copy and average: whole, or in the parts that the optimiser updates."""
 
     @property
     def average(self) -> list[Tensor]:
@@ -108,16 +113,42 @@ class Weights:
                 found[name] = master
         return found
 
-    def norm_of_all(self, norm: Tensor) -> Tensor:
-        """Convert the norm of the gradients of `everything` to that of the whole gradient, equal in all processes."""
-        return norm
+    def update_in(self, parts: list[Tensor]) -> None:
+        """Refresh the copies in the parts that the optimiser updates: so the compiler, which reads both in one graph,
+        sees no tensors that overlap."""
+        places = [slice(part.storage_offset(), part.storage_offset() + part.numel()) for part in parts]
+        average = self.flat_average
+        self.copies = [
+            (self.flat_masters[place], self.flat_computing[place], None if average is None else average[place])
+            for place in places
+        ]
+
+    def hidden(self) -> list[Tensor]:
+        """The hidden matrices as Muon updates them, see `exchange`."""
+        return self.updated(HIDDEN)
 
     def saved_states(self, states: list[State], part: OptimizerPart) -> list[State]:
-        """Convert an optimiser's states to those of a process that updates everything, for a checkpoint."""
-        return states
+        """Convert an optimiser's states to those of single parameters, for a checkpoint; those of matrices in the
+        model's order."""
+        if part.kinds != (HIDDEN,) or not part.matrices:
+            return states
+        (flat,) = states
+        return [
+            dict(zip(part.state, tensors, strict=True))
+            for tensors in zip(*(self.layout.named(HIDDEN, flat[key]).values() for key in part.state), strict=True)
+        ]
 
     def load_states(self, optimizer: StatefulOptimizer, saved: list[State], part: OptimizerPart) -> None:
         """Load the result of `saved_states`. Raises ValueError if it does not fit."""
+        if part.kinds == (HIDDEN,) and part.matrices:
+            flat = {key: torch.zeros_like(tensor) for key, tensor in optimizer.state[0].items()}
+            for key in part.state:
+                views = self.layout.named(HIDDEN, flat[key]).values()
+                for view, state in zip(views, saved, strict=True):
+                    if view.shape != state[key].shape:
+                        raise ValueError("the state is of other parameters")
+                    view.copy_(state[key])
+            saved = [flat]
         optimizer.load_state_dict(saved)
 
     def follow_states(self, optimizer: StatefulOptimizer, part: OptimizerPart, processes: Processes) -> None:
@@ -128,22 +159,34 @@ class Weights:
 
     # --- one step
 
-    def gradients_of(self, loss: Tensor) -> list[Tensor]:
-        """Return the gradient of each trained parameter, in the model's order, in the compute dtype; frees the graph of
-        `loss`. Raises UserError that names a parameter without gradient."""
-        return complete(self.layout, torch.autograd.grad(loss, self.computing, allow_unused=True))
+    def gradients_of(self, loss: Tensor, divisor: float = 1.0) -> list[Tensor]:
+        """Return the gradient of loss / divisor for each trained parameter, in the model's order, in the compute dtype;
+        frees the graph of `loss`. Raises UserError that names a parameter without gradient."""
+        slope = torch.full_like(loss, 1 / divisor)
+        return complete(self.layout, torch.autograd.grad(loss, self.computing, slope, allow_unused=True))
 
     @torch.no_grad()
     def add(self, gradients: list[Tensor]) -> None:
         """Add a micro-batch's gradients to `gradient` in float32; overwrite it after an update."""
-        if self.gradient_is_old:
+        (self.collect if self.gradient_is_old else self.accumulate)(gradients)
+        self.gradient_is_old = False
+
+    def collect(self, gradients: list[Tensor]) -> None:
+        """Set `gradient`."""
+        if torch.compiler.is_compiling():  # the compiler knows `gradient` alone, not views of it
+            self.gradient.copy_(self.layout.flat(gradients))
+        else:
             torch._foreach_copy_(self.gradients, gradients)
+
+    def accumulate(self, gradients: list[Tensor]) -> None:
+        """Add to `gradient`."""
+        if torch.compiler.is_compiling():
+            self.gradient.add_(self.layout.flat(gradients))
         else:
             for total, gradient in zip(
                 self.gradients, gradients, strict=True
             ):  # foreach would copy all to float32 first
                 total.add_(gradient)
-        self.gradient_is_old = False
 
     def follow_first(self, processes: Processes) -> None:
         """Copy the weights of the first process."""
@@ -162,22 +205,30 @@ class Weights:
         processes.all_reduce(self.gradient)
 
     @torch.no_grad()
-    def publish(self, applied: Applied = True) -> None:
-        """Refresh the compute copy and the average after an update of the master weights, if it was applied."""
-        self.gradient_is_old = True
-        if applied is False:
-            return
-        self.updates += 1  # on a GPU also of a skipped step: the ramp-up below does not depend on single steps
-        if self.separate:
-            self.flat_computing.copy_(self.flat_masters)
-        if self.flat_average is not None:
-            self.flat_average.lerp_(self.flat_masters, self.averaging_weight(applied))
+    def gradient_norm(self) -> Tensor:
+        """Return the L2 norm of the whole gradient, scalar float32, equal in all processes."""
+        # One sum of 100 million squares in float32 is more than 1 % too small: sum rows, then these.
+        rows = torch.linalg.vector_norm(self.gradient.view(-1, ALIGNMENT), dim=1)
+        return torch.linalg.vector_norm(rows, dtype=widest(rows.device)).float()
 
-    def averaging_weight(self, applied: Applied) -> float | Tensor:
-        """Return the weight of the current master weights in the average, 0 after a step that was not applied."""
+    def refresh(self, weight: Rate) -> None:
+        """Set the compute copy to the master weights, and move the average by a share of `weight` towards them."""
+        for master, computing, average in self.copies:
+            if self.separate:
+                computing.copy_(master)
+            if average is not None:
+                average.lerp_(master, weight)
+
+    def publish(self) -> None:
+        """Refresh the compute copy and the average after an update of the master weights."""
+        self.gradient_is_old = True
+        self.refresh(self.averaging_weight())
+
+    def averaging_weight(self) -> float:
+        """Count an update -> the weight of the new master weights in the average."""
+        self.updates += 1  # on a GPU also of a skipped step: the ramp-up below does not depend on single steps
         # A ramp-up of the decay keeps the random initialisation out of the average.
-        weight = 1 - min(self.decay, (1 + self.updates) / (10 + self.updates))
-        return torch.where(applied, weight, 0.0) if isinstance(applied, Tensor) else weight
+        return 1 - min(self.decay, (1 + self.updates) / (10 + self.updates))
 
     # --- evaluation and checkpoints
 

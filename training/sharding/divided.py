@@ -16,9 +16,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from training.hardware.finite import Applied
-from training.optimizer.base import State, StatefulOptimizer
-from training.optimizer.layout import SECTIONS, Layout
+from training.hardware.chunks import norm_chunks
+from training.optimizer.base import Rate, State, StatefulOptimizer
+from training.optimizer.layout import HIDDEN, SECTIONS, Layout
 from training.optimizer.weights import OptimizerPart, Weights, check_layout
 from training.processes.processes import Processes
 
@@ -31,6 +31,7 @@ Parts = dict[str, list[Tensor]]
 class DividedWeights(Weights):
     """Each process updates only `own_masters`. All methods that concern the whole are collective."""
 
+    divided = True
     own_masters: Parts
     own_average: Parts | None
 
@@ -53,12 +54,12 @@ class DividedWeights(Weights):
         """
 
     @abstractmethod
-    def divided(self, kind: str, named: Named, *, matrices: bool = False) -> Callable[[int], list[Tensor]]:
+    def parts_of(self, kind: str, named: Named, *, matrices: bool = False) -> Callable[[int], list[Tensor]]:
         """The inverse of `whole`: return a function from the rank of a process to its tensors, on the CPU. Raises
         ValueError if the parameters have other shapes."""
 
     @abstractmethod
-    def refresh(self) -> None:
+    def exchange_weights(self) -> None:
         """Make the training model compute with the current master weights."""
 
     @property
@@ -70,22 +71,25 @@ class DividedWeights(Weights):
         """As in Weights."""
         return self.own_masters[kind]
 
-    def norm_of_all(self, norm: Tensor) -> Tensor:
+    def hidden(self) -> list[Tensor]:
         """As in Weights."""
-        square = norm.double().square()
+        return list(self.matrices(HIDDEN).values())
+
+    def update_in(self, parts: list[Tensor]) -> None:
+        """Nothing: `refresh` exchanges whole shares."""
+
+    def gradient_norm(self) -> Tensor:
+        """As in Weights."""
+        chunks = [chunk for part in self.everything if part.grad is not None for chunk in norm_chunks(part.grad)]
+        square = torch.nn.utils.get_total_norm(chunks).double().square()
         self.processes.all_reduce(square)
         return square.sqrt().float()
 
     @torch.no_grad()
-    def publish(self, applied: Applied = True) -> None:
+    def refresh(self, weight: Rate) -> None:
         """As in Weights."""
-        self.gradient_is_old = True
-        if applied is False:
-            return
-        self.updates += 1
-        self.refresh()
+        self.exchange_weights()
         if self.own_average is not None:
-            weight = self.averaging_weight(applied)
             for kind in SECTIONS:
                 for average, master in zip(self.own_average[kind], self.own_masters[kind], strict=True):
                     average.lerp_(master, weight)
@@ -125,18 +129,18 @@ class DividedWeights(Weights):
                 self._deal(kind, average, self.own_average[kind])
         self.updates = processes.broadcast(lambda: self.updates)
         self.loaded = None
-        self.refresh()
+        self.exchange_weights()
 
     def _deal(self, kind: str, named: Named, into: list[Tensor], *, matrices: bool = False) -> None:
         """Give each process its part of whole tensors, which the main process has. Collective.
 
         into: tensors in the order of `updated(kind)`, or, with `matrices`, in that of `matrices(kind)`.
         """
-        parts_of = self.divided(kind, named, matrices=matrices) if named else None
+        parts = self.parts_of(kind, named, matrices=matrices) if named else None
 
         def part_of(rank: int) -> Tensor:
-            assert parts_of is not None, "called in the main process only"
-            return torch.cat([torch.empty(0), *(part.reshape(-1) for part in parts_of(rank))])
+            assert parts is not None, "called in the main process only"
+            return torch.cat([torch.empty(0), *(part.reshape(-1) for part in parts(rank))])
 
         sizes = [each.numel() for each in into]
         flat = torch.empty(sum(sizes), device=self.everything[0].device)
@@ -171,7 +175,7 @@ class DividedWeights(Weights):
             raise ValueError("the state is of another optimiser")
         for kind in part.kinds:
             for key in part.state:
-                self.divided(kind, self._loaded_state(saved, part, kind, key), matrices=part.matrices)
+                self.parts_of(kind, self._loaded_state(saved, part, kind, key), matrices=part.matrices)
         self.loaded_states[part] = saved
 
     @torch.no_grad()

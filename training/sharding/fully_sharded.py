@@ -73,9 +73,9 @@ class FullyShardedWeights(DividedWeights):
         """This process's rows of the matrices of a section."""
         return dict(zip(self.single.names(kind), self.own_masters[kind], strict=True))
 
-    def gradients_of(self, loss: Tensor) -> list[Tensor]:
+    def gradients_of(self, loss: Tensor, divisor: float = 1.0) -> list[Tensor]:
         """As in Weights: this process's rows of the gradients, float32. `fully_shard` sums them over the processes."""
-        loss.backward()  # its hooks need `backward`, which leaves the sums in `grad`
+        loss.backward(torch.full_like(loss, 1 / divisor))  # its hooks need `backward`, which leaves the sums in `grad`
         gradients = complete(self.layout, [parameter.grad for parameter in self.sharded.values()])
         for parameter in self.sharded.values():
             parameter.grad = None
@@ -91,7 +91,7 @@ class FullyShardedWeights(DividedWeights):
     def sum_gradients(self, processes: Processes) -> None:
         """Nothing: the gradients are sums over the processes."""
 
-    def refresh(self) -> None:
+    def exchange_weights(self) -> None:
         """Nothing: the parameters of the training model are the master weights. Frees the gradients."""
         for rows in self.rows.values():
             rows.grad = None
@@ -135,7 +135,7 @@ class FullyShardedWeights(DividedWeights):
                 found[name] = collected.cpu()
         return found
 
-    def divided(self, kind: str, named: Named, *, matrices: bool = False) -> Callable[[int], list[Tensor]]:
+    def parts_of(self, kind: str, named: Named, *, matrices: bool = False) -> Callable[[int], list[Tensor]]:
         """As in DividedWeights."""
         names, world = self.single.names(kind), self.processes.world
         if any(named[name].shape != self.single.shapes[name] for name in names):

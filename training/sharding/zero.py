@@ -74,7 +74,7 @@ class ZeroWeights(DividedWeights):
             processes.reduce_scatter(self.gradient[self.layout.sections[kind]])
 
     @torch.no_grad()
-    def refresh(self) -> None:
+    def exchange_weights(self) -> None:
         """As in DividedWeights."""
         self._compute(self.flat_computing, self.own_masters)
 
@@ -111,7 +111,7 @@ class ZeroWeights(DividedWeights):
         shares = self.processes.gather_tensors(share)
         return self.layout.named(kind, torch.cat(shares)) if shares else {}
 
-    def divided(self, kind: str, named: Named, *, matrices: bool = False) -> Callable[[int], list[Tensor]]:
+    def parts_of(self, kind: str, named: Named, *, matrices: bool = False) -> Callable[[int], list[Tensor]]:
         """As in DividedWeights."""
         section = self.layout.sections[kind]
         flat = torch.zeros(section.stop - section.start)

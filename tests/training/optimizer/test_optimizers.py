@@ -54,7 +54,7 @@ def test_muon_takes_the_matrices_inside_and_leaves_embedding_and_head() -> None:
     model, _, optimizer = build("muon")
     (matrix,) = [p for group in optimizer.optimizers[1].param_groups for p in group["params"]]
     assert matrix.data_ptr() == model.inner.weight.data_ptr()
-    assert matrix.shape == model.inner.weight.shape
+    assert matrix.numel() == model.inner.weight.numel()
 
 
 def test_the_norm_is_reported_before_clipping_and_the_gradient_is_clipped() -> None:
@@ -107,7 +107,6 @@ def test_the_long_tensors_are_updated_as_torch_updates_parameters_one_by_one(kin
     for _ in range(3):
         weights.add(weights.gradients_of(model()))
         optimizer.step(1.0)
-        weights.publish()
         alone().backward()
         torch.nn.utils.clip_grad_norm_(alone.parameters(), 0.5)
         for each in plain:
@@ -124,7 +123,6 @@ def test_restored_optimiser_takes_the_same_next_step_but_at_the_new_peak_rate(ki
     for _ in range(3):
         weights.add(weights.gradients_of(first()))
         optimizer.step(1.0)
-        weights.publish()
     second, other, restored = build(kind)
     other.load_state_dict(weights.state_dict(), weights.saved_weights())
     saved = copy.deepcopy(optimizer.state_dict())  # as the disk would: torch shares the moments otherwise
@@ -132,11 +130,10 @@ def test_restored_optimiser_takes_the_same_next_step_but_at_the_new_peak_rate(ki
     for model, copies, each in ((first, weights, optimizer), (second, other, restored)):
         copies.add(copies.gradients_of(model()))
         each.step(0.5)
-        copies.publish()
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
     _, _, changed = build(kind, lr=0.123)
     changed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    assert changed.optimizers[0].param_groups[0]["peak"] == 0.123
+    assert changed.optimizers[0].param_groups[0]["lr"] == 0.123
 
 
 def test_a_state_of_another_optimiser_is_refused_in_words() -> None:

@@ -15,7 +15,7 @@ def step_losses(accumulate: int, steps: int, processes: Processes = SINGLE) -> l
     """Return loss and gradient norm of every step."""
     each = trainer(pairs(), processes=processes, accumulate=accumulate)
     for group in each.optimizer.optimizers[0].param_groups:
-        group["peak"] = 1e-3  # 1e-2, the tiny trainer's, amplifies rounding errors
+        group["lr"] = 1e-3  # 1e-2, the tiny trainer's, amplifies rounding errors
     found = []
     for _ in range(steps):
         each.step()
