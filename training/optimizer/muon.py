@@ -1,4 +1,4 @@
-"""Muon (Jordan et al. 2024) for many small matrices: those of the same shape are orthogonalised in one batch."""
+"""Muon (Jordan et al. 2024) for many small matrices: those of one shape or its transpose are one batch."""
 
 from __future__ import annotations
 
@@ -85,8 +85,7 @@ class Muon(MomentumOptimizer):
         self.coefficients, self.dtype = coefficients, dtype
         self.equal_norms = equal_norms
         self.exchange = exchange or Whole([p.shape for group in groups for p in group["params"]])
-        self.alike = list(by_shape(self.exchange.shapes).values())
-        """Indices of the matrices of each shape."""
+        self.batches = alike(self.exchange.shapes)
         super().__init__(groups, lr=lr, momentum=momentum)
 
     def update(
@@ -103,7 +102,7 @@ class Muon(MomentumOptimizer):
         updates = [update.to(self.dtype) for update in torch._foreach_lerp(gradients, momenta, self.momentum)]
         mine = self.exchange.to_owners(updates)
         turned: dict[int, Tensor] = {}
-        for indices in self.alike:
+        for indices in self.batches:
             own = [index for index in indices if index in mine]
             turned |= zip(own, self.orthogonalised([mine[index] for index in own]), strict=True)
         if applied is not None:
@@ -112,24 +111,26 @@ class Muon(MomentumOptimizer):
             parameter.sub_(part.to(parameter.dtype) * rate)
 
     def orthogonalised(self, matrices: list[Tensor]) -> list[Tensor]:
-        """Return the orthogonalised forms of matrices [A, B] of one shape, times √max(1, A/B)."""
+        """Return the orthogonalised forms of matrices of one shape or its transpose, times √max(1, A/B) for [A, B]."""
         if not matrices:
             return []
-        rows, columns = matrices[0].shape
-        wide = [matrix if rows <= columns else matrix.t() for matrix in matrices]
+        wide = [matrix if matrix.shape[0] <= matrix.shape[1] else matrix.t() for matrix in matrices]
         turned = orthogonalised(torch.stack(wide), self.coefficients)
         if self.equal_norms:
             turned = with_equal_columns(turned)
-        turned = turned * max(1.0, rows / columns) ** 0.5
-        return list((turned if rows <= columns else turned.transpose(1, 2)).unbind())
+        scale = (turned.shape[2] / turned.shape[1]) ** 0.5
+        return [
+            each if matrix.shape[0] <= matrix.shape[1] else each.t() * scale
+            for matrix, each in zip(matrices, turned.unbind(), strict=True)
+        ]
 
 
-def by_shape(shapes: Sequence[torch.Size]) -> dict[torch.Size, list[int]]:
-    """Return the indices of the matrices of each shape, by shape."""
-    found: dict[torch.Size, list[int]] = {}
+def alike(shapes: Sequence[torch.Size]) -> list[list[int]]:
+    """Return the indices of the matrices of each shape, together with those of its transpose: they are one batch."""
+    found: dict[tuple[int, ...], list[int]] = {}
     for index, shape in enumerate(shapes):
-        found.setdefault(shape, []).append(index)
-    return found
+        found.setdefault(tuple(sorted(shape)), []).append(index)
+    return list(found.values())
 
 
 def orthogonalised(x: Tensor, coefficients: Coefficients = POLAR_EXPRESS) -> Tensor:
