@@ -62,7 +62,7 @@ def test_the_compiled_update_is_the_update(
     if on_device:  # as on a GPU
         monkeypatch.setattr("training.optimizer.optimizer.is_applied", lambda norm: norm.isfinite())
     compile_ = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda code, options, **more: compile_(code, backend="aot_eager", **more))
+    monkeypatch.setattr(torch, "compile", lambda code, **more: compile_(code, backend="aot_eager", **more))
     plain, compiled = new(kind, torch.bfloat16, ema), new(kind, torch.bfloat16, ema)
     for optimizer in (plain, compiled):  # bfloat16 would amplify rounding errors
         if kind != "adamw":
@@ -84,7 +84,7 @@ def test_an_update_that_cannot_be_compiled_stays_uncompiled(monkeypatch: pytest.
         raise RuntimeError("no space left")
 
     compile_ = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda code, options, **more: compile_(code, backend=backend, **more))
+    monkeypatch.setattr(torch, "compile", lambda code, **more: compile_(code, backend=backend, **more))
     optimizer = new("muon", torch.float32, 0.9)
     failures: list[str] = []
     compile_update(optimizer, failures.append)

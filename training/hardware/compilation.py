@@ -40,7 +40,8 @@ BatchLoss = Callable[..., Tensor]
 
 _MINUTES = 5.0
 """Minimum run length for compilation on a CPU, in minutes. On two cores, compiling a GPT of 4 to 6 layers takes 5 s
-with a warm cache and 25-35 s with a cold one, a translator 18 and 43 s; steps then take 0.65 to 0.75 times as long."""
+with a warm cache and 25-35 s with a cold one, a translator 18 and 43 s, and the update of the weights, with a cold one,
+up to 20 s more; steps then take 0.65 to 0.75 times as long, with Muon less."""
 
 _MINUTES_PER_LAYER = 0.5
 """Minimum run length per layer of a GPT, in minutes; a layer takes 6 s to compile."""
@@ -261,10 +262,12 @@ def compiled_loss(model: Model) -> BatchLoss:
 
 def compile_update(optimizer: Optimizer, failed: Callable[[str], None]) -> None:
     """Compile what happens between two batches: sum and norm of the gradients, clipping, the optimisers, the copies of
-    the weights. If this fails, `failed` gets the reason, and all of it stays uncompiled."""
+    the weights. If this fails, `failed` gets the reason, and all of it stays uncompiled.
+
+    On a GPU these are some dozens of launches, not a CUDA graph, which would have to know that the weights stay where
+    they are.
+    """
     weights = optimizer.weights
-    device = weights.gradient.device
-    options: dict[str, Any] = {"triton.cudagraphs": True} if uses_graphs(weights.training_model, device) else {}
     parts: dict[tuple[Any, str], Callable[..., Any]] = {
         (weights, "collect"): weights.collect,
         (weights, "accumulate"): weights.accumulate,
@@ -273,7 +276,7 @@ def compile_update(optimizer: Optimizer, failed: Callable[[str], None]) -> None:
     }
 
     def guarded(plain: Callable[..., Any]) -> Callable[..., Any]:
-        compiled = torch.compile(plain, fullgraph=True, dynamic=False, options=options)
+        compiled = torch.compile(plain, fullgraph=True, dynamic=False)
 
         def call(*arguments: Any) -> Any:
             try:
