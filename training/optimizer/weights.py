@@ -141,6 +141,8 @@ class Weights:
     def load_states(self, optimizer: StatefulOptimizer, saved: list[State], part: OptimizerPart) -> None:
         """Load the result of `saved_states`. Raises ValueError if it does not fit."""
         if part.kinds == (HIDDEN,) and part.matrices:
+            if any(not set(part.state) <= set(state) for state in saved):
+                raise ValueError("the state is of another optimiser")
             flat = {key: torch.zeros_like(tensor) for key, tensor in optimizer.state[0].items()}
             for key in part.state:
                 views = self.layout.named(HIDDEN, flat[key]).values()
