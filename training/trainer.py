@@ -168,18 +168,15 @@ class Trainer:
             self.only_batches = batches
         counted = sum(batch.target_tokens for batch in batches), sum(batch.source_tokens for batch in batches)
         targets, sources = map(int, processes.sum_over_processes(*counted))
-        tokens = targets + sources
         if self.weights.lockstep:
             batches = in_lockstep(batches, -(-self.config.trainer.accumulate // processes.world), self.config.task)
-        total: Tensor | None = None
+        total = torch.zeros((), device=self.hardware.device)
         state = random_state(self.hardware.device) if self.config.trainer.find_nan else None
         with training_kernels(self.config, self.hardware.device):
             for batch in batches:
                 loss, gradients = self.loss.gradients(batch.to(self.hardware.device), targets)
                 self.weights.add(gradients)
-                total = loss if total is None else total + loss
-        if total is None:  # more processes than micro-batches
-            total = torch.zeros((), device=self.hardware.device)
+                total += loss
         self.weights.sum_gradients(processes)
         processes.all_reduce(total)
         done, warmed_up = self.budget.share_done(), self.budget.share_warmed_up()
@@ -189,16 +186,15 @@ class Trainer:
         self.queue.end_step()
         seconds = self.lap()
         for interval in (self.since_log, self.since_evaluation):
-            interval.add(total, targets, tokens, seconds, self.optimizer.applied)
+            interval.add(total, targets, targets + sources, seconds, self.optimizer.applied)
         self.progress.step += 1
         cause = None
         if state is not None and not self.optimizer.applied:
             with self.weights.unaveraged():
                 options = self.config.trainer
-                smoothing, r_drop = options.label_smoothing, options.r_drop
-                cause = first_non_finite(self.model, batches, targets, smoothing, state, r_drop)
+                cause = first_non_finite(self.model, batches, targets, options.label_smoothing, state, options.r_drop)
         self.skipped.add(total, self.gradient_norm, targets, batches, cause)
-        self.progress.tokens += tokens
+        self.progress.tokens += targets + sources
         self.progress.seconds += seconds
         self.progress.step_seconds += 0.0 if self.first_step else seconds
         self.first_step = False
