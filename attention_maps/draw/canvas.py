@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -23,7 +24,9 @@ class Canvas:
     def __init__(self, width: float, height: float) -> None:
         columns, lines = int(np.ceil(width)), int(np.ceil(height))
         self._page = np.full((lines, columns, 3), 255, dtype=np.uint8)
-        figure = Figure(figsize=(columns / DPI, lines / DPI), dpi=DPI, facecolor="none")
+        # Before 3.11, matplotlib truncates: 4.31 inches have 430 pixels, because 4.31 * 100 is less than 431.
+        inches = (math.nextafter(columns / DPI, math.inf), math.nextafter(lines / DPI, math.inf))
+        figure = Figure(figsize=inches, dpi=DPI, facecolor="none")
         self._ink = FigureCanvasAgg(figure)
         self._axes = figure.add_axes((0, 0, 1, 1), xlim=(0, columns), ylim=(lines, 0))
         self._axes.set_axis_off()

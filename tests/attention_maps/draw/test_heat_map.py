@@ -244,6 +244,12 @@ def test_pictures_of_every_kind_can_be_drawn(lesson: Recording) -> None:
     np.testing.assert_array_equal(pixels(choose(lesson)), pixels(choose(lesson, kind="cross", layer=0)))
 
 
+def test_a_page_has_its_size_to_the_pixel() -> None:
+    """Guards against maps that are not drawn: with matplotlib before 3.11, 431 pixels became 430."""
+    for size in range(425, 440):
+        assert Canvas(size, 2 * size).drawing().shape == (2 * size, size, 3)
+
+
 def test_drawing_leaves_matplotlib_as_it_was() -> None:
     """Guards against side effects on the user's plots: pyplot, changed settings, packages that change them on
     import."""
