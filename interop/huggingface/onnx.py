@@ -92,7 +92,11 @@ def save_graph(theirs: PreTrainedModel, sample: dict[str, Tensor], folder: Path)
             logger.setLevel(logging.ERROR)
         with redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            OnnxExporter().export(theirs, sample, config=OnnxConfig(dynamic_shapes=sizes)).save_pretrained(folder)
+            exported = OnnxExporter().export(theirs, sample, config=OnnxConfig(dynamic_shapes=sizes))
+            if hasattr(exported, "save_pretrained"):
+                exported.save_pretrained(folder)
+            else:  # before transformers 5.23: the ONNXProgram of torch
+                exported.save(folder / GRAPH, external_data=True)
     finally:
         for logger, level in zip(noisy, levels, strict=True):
             logger.setLevel(level)
