@@ -63,6 +63,6 @@ def _most_likely(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 def _spelt(ids: Tensor, probabilities: Tensor, pieces: dict[int, str]) -> tuple[tuple[Prediction, ...], ...]:
     count, tokens = ids.shape[-1], ids.flatten().tolist()
-    rounded = np.round(probabilities.double().flatten().cpu().numpy(), 5).tolist()
+    rounded = np.round(probabilities.flatten().cpu().double().numpy(), 5).tolist()
     made = list(map(Prediction, tokens, map(pieces.__getitem__, tokens), rounded))
     return tuple(tuple(made[start : start + count]) for start in range(0, len(made), count))

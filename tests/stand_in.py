@@ -23,6 +23,9 @@ DEVICE = torch.device("meta")
 COPIES = {torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default, torch.ops.aten._foreach_copy_.default}
 """Operations that copy between devices."""
 
+INDEXING = {torch.ops.aten.index.Tensor, torch.ops.aten.index_put_.default}
+"""Operations whose indices may be on the CPU."""
+
 
 class StandIn(TorchDispatchMode):
     """Mode in which each storage on `meta` has a twin on the CPU, and operations compute with the twins.
@@ -75,7 +78,7 @@ class StandIn(TorchDispatchMode):
         if func is torch.ops.aten.copy_.default and not args[0].is_meta:
             self.reads += 1
             return args[0]
-        if func not in COPIES and any(isinstance(leaf, Tensor) and not leaf.is_meta and leaf.dim() for leaf in leaves):
+        if func not in COPIES | INDEXING and any(isinstance(leaf, Tensor) and not leaf.is_meta and leaf.dim() for leaf in leaves):
             raise RuntimeError(f"Expected all tensors to be on the same device, but {func} was given some on the CPU")
         return tree_map_only(Tensor, lambda leaf: back[id(leaf)] if id(leaf) in back else self.original(leaf), results)
 
