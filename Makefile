@@ -1,12 +1,13 @@
-# make demo | test | quick | fuzz | torture | check | install | tensorboard | browser | strace | bench: every target creates .venv and installs its dependencies.
+# make demo | test | quick | test-versions | fuzz | torture | check | install | tensorboard | browser | strace | bench
+# Every target creates its environment and installs its dependencies.
 
 PYTHON ?= python3
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 VENV := .venv
-BIN := $(VENV)/bin
+BIN = $(VENV)/bin
 # -qq prints errors only: some package indexes cause hundreds of warnings.
-PIP := $(BIN)/python -m pip install -qq
+PIP = $(BIN)/python -m pip install -qq
 
 # With a GPU: the exact release (CUDA). Without: any build of this release, so that pip can choose a CPU build if available.
 TORCH ?= torch$(if $(shell command -v nvidia-smi),===,==)$(shell sed -n 's/^torch==//p' constraints.txt)
@@ -14,7 +15,7 @@ TORCH ?= torch$(if $(shell command -v nvidia-smi),===,==)$(shell sed -n 's/^torc
 # Set to empty to install the newest releases.
 CONSTRAINTS ?= --constraint constraints.txt
 
-.PHONY: demo test quick fuzz torture check install tensorboard browser strace bench
+.PHONY: demo test quick test-versions test-lowest test-newest fuzz torture check install tensorboard browser strace bench
 
 install: $(VENV)/installed
 
@@ -37,7 +38,7 @@ demo: install
 	@$(BIN)/python generate.py run=runs/demo_gpt prompt="" samples=6 temperature=0.5 min_p=0.1 | $(BIN)/python -m training.demo_screen runs/demo_gpt runs/demo_enja
 
 # One thread per worker: more threads than cores slow all of them down. Idle workers take tests from busy ones.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 test: install
 	$(PYTEST)
@@ -45,6 +46,34 @@ test: install
 # Tests without a browser, subprocesses or training for more than a few steps: under a minute on two cores.
 quick: install
 	$(PYTEST) -m "not slow and not browser and not gpu"
+
+# What the version of a dependency can break: gradients, compilation, checkpoints, resume, both +debug programs, formats of other
+# programs; and for each of the other dependencies the tests that use it most.
+VERSION_TESTS := tests/training/test_compiled_gradients.py tests/training/test_compiled_update.py::test_the_compiled_update_is_the_update \
+  tests/training/hardware/test_compilation.py tests/training/test_loss.py tests/model/fast/test_pairs.py \
+  tests/training/checkpoints tests/test_resume.py tests/test_experiments.py::test_every_debug_preset_trains \
+  $(addprefix tests/interop/,huggingface pretrained gguf ctranslate test_argos.py) \
+  tests/attention_maps/draw tests/attention_maps/tensorboard/test_routes.py tests/data/sources/test_remote_sources.py
+
+# The versions that pyproject.toml promises: its lower bounds and the newest releases. Each installation takes 6 GB and is kept; delete
+# .venv-newest to get the releases of today. The lowest need Python 3.11: some of them have no wheels for later ones.
+test-versions: test-lowest test-newest
+
+test-lowest .venv-lowest/installed: VENV := .venv-lowest
+test-newest .venv-newest/installed: VENV := .venv-newest
+.venv-lowest/installed: VERSIONS = --constraint $(VENV)/bounds.txt
+.venv-newest/installed: VERSIONS = --upgrade --upgrade-strategy eager
+
+test-lowest test-newest: test-%: .venv-%/installed
+	@TIMEFORMAT="$@: %0lR"; time $(PYTEST) -m "not gpu" $(VERSION_TESTS)
+
+# Every bound becomes an exact version: pip rejects one that is not a release, or that contradicts another, and says why.
+.venv-lowest/installed .venv-newest/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	sed -n 's/^    "\([A-Za-z0-9_-]*\)>=\([0-9.]*\)[",].*/\1==\2/p' pyproject.toml > $(VENV)/bounds.txt
+	@TIMEFORMAT="installation of $(VENV): %0lR"; time $(BIN)/python -m pip install $(VERSIONS) --editable ".[export]" pytest pytest-xdist 2>&1 | \
+	  sed -n '/^ERROR/p; /^The conflict is caused by/,$$p; s/^Successfully installed/&/p'
+	touch $@
 
 # 10,000 generated inputs, from command lines to damaged checkpoints; about half an hour on two cores.
 fuzz: install

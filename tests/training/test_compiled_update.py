@@ -74,7 +74,9 @@ def test_the_compiled_update_is_the_update(
     assert compiled.compiled
     assert not expected[2].isfinite()
     for mine, theirs in zip(found, expected, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=2e-4, atol=2e-6, equal_nan=True)
+        # A rounding error of float32 may change the last bit of a number in bfloat16.
+        rtol = 2e-4 if mine.dtype == torch.float32 else 2**-7
+        torch.testing.assert_close(mine, theirs, rtol=rtol, atol=2e-6, equal_nan=True)
 
 
 def test_an_update_that_cannot_be_compiled_stays_uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
