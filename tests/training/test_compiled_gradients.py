@@ -26,13 +26,14 @@ from model.encoder_decoder import EncoderDecoder
 from model.fast import layers as fast_layers
 from model.fast.layers import masks_of_compiled_code
 from model.gpt import GPT
-from training.config import TrainConfig, TrainerConfig
+from training.config import OptimConfig, TrainConfig, TrainerConfig
 from training.guided_alignment.guidance import Guidance
 from training.guided_alignment.translation_table import learn_translations
 from training.hardware import chunks, recomputation
 from training.hardware.compilation import TrainingLoss
 from training.hardware.compiled_check import BOUNDS, largest_difference
 from training.hardware.device import Hardware
+from training.optimizer.optimizer import Optimizer
 from training.optimizer.weights import Weights
 from training.run_folder.loaded_run import Model
 
@@ -135,7 +136,8 @@ def loss_of(kind: Kind, choice: str, dtype: torch.dtype = torch.float32) -> Trai
     else:
         model = EncoderDecoder(shape, VOCABULARY, VOCABULARY, shared=True)
     weights = Weights(model.train(), dtype, 0.0)
-    loss = TrainingLoss(config, weights, Hardware(torch.device("cpu"), dtype, None, "cpu"), 1.0)
+    optimizer = Optimizer(OptimConfig(), weights)
+    loss = TrainingLoss(config, optimizer, Hardware(torch.device("cpu"), dtype, None, "cpu"), 1.0)
     if config.trainer.guided_alignment and isinstance(model, EncoderDecoder):
         batch = batch_of(kind)
         assert batch.source is not None
