@@ -78,7 +78,8 @@ class StandIn(TorchDispatchMode):
         if func is torch.ops.aten.copy_.default and not args[0].is_meta:
             self.reads += 1
             return args[0]
-        if func not in COPIES | INDEXING and any(isinstance(leaf, Tensor) and not leaf.is_meta and leaf.dim() for leaf in leaves):
+        from_cpu = any(isinstance(leaf, Tensor) and not leaf.is_meta and leaf.dim() for leaf in leaves)
+        if func not in COPIES | INDEXING and from_cpu:
             raise RuntimeError(f"Expected all tensors to be on the same device, but {func} was given some on the CPU")
         return tree_map_only(Tensor, lambda leaf: back[id(leaf)] if id(leaf) in back else self.original(leaf), results)
 
