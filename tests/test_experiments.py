@@ -102,14 +102,15 @@ def test_every_experiment_composes_and_trains_two_steps(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("task", ["gpt", "translate"])
 @pytest.mark.parametrize("preset", DEBUG)
-def test_every_debug_preset_trains(preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_debug_preset_trains(preset: str, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against a debug preset that is itself broken."""
     monkeypatch.chdir(tmp_path)
     small = [s for s in SHRUNK if not s.startswith(("trainer.steps", "trainer.evaluate_every", "trainer.minutes"))]
     more = ["trainer.steps=2", "trainer.evaluate_every=2"] if preset == "nan" else []
     run = compose_and_train(
-        f"+debug={preset}", *small, "tokenizer.vocab_size=800", f"name={preset}", "optim.lr=1e-2", *more
+        f"+debug={preset}", f"task={task}", *small, "tokenizer.vocab_size=800", f"name={preset}", "optim.lr=1e-2", *more
     )
     if preset == "overfit":
         last = json.loads((run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])

@@ -6,10 +6,7 @@ from copy import deepcopy
 from functools import cache
 from typing import Any
 
-import pytest
 import torch
-import transformers
-from packaging.version import Version
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor
 from transformers import (
@@ -65,16 +62,8 @@ MODELS: dict[str, tuple[Any, Any]] = {
 """Class and config by architecture."""
 
 
-def skip_without_t5() -> None:
-    """Skip a test with T5 if it computes its attention itself, of which there are no maps."""
-    if Version(transformers.__version__) < Version("5.15"):
-        pytest.skip(f"T5 uses AttentionInterface from transformers 5.15, this is {transformers.__version__}")
-
-
 def made(name: str, attention: str = "sdpa") -> Any:
     """Return a model in eval mode."""
-    if name == "t5":
-        skip_without_t5()
     kind, config = MODELS[name]
     torch.manual_seed(0)
     return enlarged(kind.from_config(deepcopy(config), attn_implementation=attention))

@@ -32,15 +32,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from attention_maps.base.errors import UserError
 from attention_maps.files.store import load
 from attention_maps.hugging_face import AttentionCallback, record_attention
-from tests.attention_maps.hugging_face.models import (
-    MODELS,
-    TEXTS,
-    enlarged,
-    inputs_of,
-    made,
-    skip_without_t5,
-    tokenizer_of,
-)
+from tests.attention_maps.hugging_face.models import MODELS, TEXTS, enlarged, inputs_of, made, tokenizer_of
 
 Maps = dict[tuple[str, int], Tensor]
 
@@ -309,7 +301,6 @@ def test_variants_of_attention() -> None:
 
 def test_half_an_encoder_decoder() -> None:
     """Guards against an encoder taken for the whole model."""
-    skip_without_t5()
     encoder = T5EncoderModel(MODELS["t5"][1]).eval()
     with torch.no_grad(), record_attention(encoder) as recorded:
         encoder(input_ids=torch.tensor([[5, 6, 7]]))
