@@ -151,8 +151,9 @@ def orthogonalised(x: Tensor, coefficients: Coefficients = POLAR_EXPRESS) -> Ten
 def with_equal_columns(x: Tensor) -> Tensor:
     """Scale the columns of each matrix of x [N, A, B] to one norm; the Frobenius norm of the matrix stays. The result
     has the dtype of x, so that it is the same whether or not an `Exchange` carries it."""
-    squares = x.float().square().sum(dim=1, keepdim=True)  # [N, 1, B]
-    return (x * (squares.mean(dim=2, keepdim=True) / squares.clamp(min=1e-12)).sqrt()).to(x.dtype)
+    wide = x.float()
+    squares = wide.square().sum(dim=1, keepdim=True)  # [N, 1, B]
+    return (wide * (squares.mean(dim=2, keepdim=True) / squares.clamp(min=1e-12)).sqrt()).to(x.dtype)
 
 
 def _gram_polynomial(gram: Tensor, coefficients: Coefficients) -> Tensor:
