@@ -20,7 +20,7 @@ HELP = """Compare the speed of this project with its peers: separate processes t
   python -m benchmarks recording                                    recording the attention maps of one example
   python -m benchmarks shakespeare nanogpt=CHECKOUT data=input.txt  loss in the same training time as nanoGPT's recipe
   python -m benchmarks peer_quality run=RUN minutes=60              GPT-2 or Marian on the data of a run: loss, scores
-  python -m benchmarks gpu text=T.txt pairs=DIR nanogpt=CHECKOUT    everything on a GPU, in stages: gpu_machine, …
+  python -m benchmarks gpu text=T.txt pairs=DIR nanogpt=CHECKOUT    everything on a GPU, in stages: gpu_text, …
   python -m benchmarks table                                        write the results to README.md and docs/
 
 Without peers:
@@ -71,14 +71,16 @@ COMMANDS = {
     "processes_equal": ("training.processes_equal", "processes_equal", "ProcessesEqualSettings"),
     "peak": ("peak", "peak", "PeakSettings"),
     "gpu": ("gpu.run", "gpu", "GPUSettings"),
-    "gpu_machine": ("gpu.machine", "machine", "StageSettings"),
-    "gpu_tests": ("gpu.tests", "tests", "StageSettings"),
-    "gpu_attention": ("gpu.attention", "attention", "StageSettings"),
-    "gpu_training": ("gpu.training", "training", "StageSettings"),
     "gpu_text": ("gpu.quality", "text", "StageSettings"),
-    "gpu_kernels": ("gpu.kernels", "kernels", "StageSettings"),
+    "gpu_gradients": ("gpu.gradients", "gradients", "StageSettings"),
+    "gpu_tests": ("gpu.tests", "tests", "StageSettings"),
+    "gpu_training": ("gpu.training", "training", "StageSettings"),
+    "gpu_machine": ("gpu.machine", "machine", "StageSettings"),
+    "gpu_attention": ("gpu.attention", "attention", "StageSettings"),
     "gpu_decoding": ("gpu.decoding", "decoding", "StageSettings"),
     "gpu_maps": ("gpu.maps", "maps", "StageSettings"),
+    "gpu_kernels": ("gpu.kernels", "kernels", "StageSettings"),
+    "gpu_sizes": ("gpu.training", "sizes", "StageSettings"),
     "gpu_translation": ("gpu.quality", "translation", "StageSettings"),
 }
 """Module, function and settings of each command; only the module of the chosen command is imported."""

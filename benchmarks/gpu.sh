@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# Run all GPU benchmarks in one call of less than nine minutes:
+# Run the GPU benchmarks, the most important first, in calls that continue one another:
 #
 #   bash benchmarks/gpu.sh [--dry-run] [key=value …]
 #
-# out       output folder for gpu.json, gpu.md and gpu.log (default: benchmarks/results/gpu-DATE)
+# out       output folder: gpu.jsonl (all figures, written the moment they exist), gpu.md (the table), gpu.log; a call with the
+#           folder of an earlier one continues it (default: benchmarks/results/gpu-DATE)
 # nanogpt   a checkout of github.com/karpathy/nanoGPT to compare with
 # text      tinyshakespeare, for `shakespeare_gpu`
 # pairs     a folder with train.tsv, valid.tsv and test.tsv, for `tatoeba`
-# wheels    packages for a machine without network access, from benchmarks/gpu_package.sh; used for this call only (default: wheels/)
-# stages    run only these, each with all the remaining time: machine,tests,attention,training,text,kernels,decoding,maps,translation
-# seconds   total time limit (default: 530)
-# --dry-run run everything with tiny sizes on a CPU; measures nothing and keeps no files
+# seconds   time limit of this call (default: 530)
+# stages    run only these, each with all the remaining time:
+#           text,gradients,tests,training,machine,attention,decoding,maps,kernels,sizes,translation
+# again     true: measure the stages again, also what has been measured or has failed twice
+# work      folder of compiled code and prepared data, used again by later calls (default: .cache/gpu)
+# wheels    packages for a machine without network access, from benchmarks/gpu_package.sh; unpacked in .cache/gpu (default: wheels/)
+# --dry-run run everything with tiny sizes on a CPU; measures nothing, and keeps files only in a folder out=
 #
 # benchmarks/gpu/run.py lists the time budget of each stage; docs/gpu.md describes what is measured and how.
 set -euo pipefail
@@ -29,18 +33,26 @@ python=$root/.venv/bin/python
 [ -x "$python" ] || python=python3
 python=${PYTHON:-$python}
 
+# Prints the first module that cannot be found; importing all of them would take seconds.
+find_modules() { "$python" -c "import importlib.util as u, sys; sys.exit(next((m for m in sys.argv[1:] if not u.find_spec(m)), 0))" "$@" 2>&1; }
+
 wheels=${wheels:-$root/wheels}
-if compgen -G "$wheels/*.whl" > /dev/null && ! "$python" -c "import hydra, datasets, sentencepiece, sacrebleu, tensorboard" 2> /dev/null; then
-  temporary=$(mktemp -d)
-  trap 'rm -rf "$temporary"' EXIT
-  site=$temporary/site-packages # required name: `datasets` hashes modules outside site-packages by value, which fails for some
-  "$python" -m pip install -qq --no-index --no-deps --no-compile --no-cache-dir --target "$site" "$wheels"/*.whl
+if compgen -G "$wheels/*.whl" > /dev/null && ! find_modules hydra datasets sentencepiece sacrebleu tensorboard > /dev/null; then
+  unpacked=$root/.cache/gpu/wheels-$(ls "$wheels" | cksum | cut -d' ' -f1)
+  site=$unpacked/site-packages # required name: `datasets` hashes modules outside site-packages by value, which fails for some
+  if [ ! -d "$unpacked" ]; then
+    mkdir -p "${unpacked%/*}"
+    partial=$(mktemp -d "$unpacked.XXXXXX")
+    trap 'rm -rf "$partial"' EXIT
+    "$python" -m pip install -qq --no-index --no-deps --no-compile --no-cache-dir --target "$partial/site-packages" "$wheels"/*.whl
+    mv "$partial" "$unpacked"
+  fi
   export PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
 fi
 
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
-if ! missing=$("$python" -c "import torch, tqdm, hydra, datasets, sentencepiece, sacrebleu, tensorboard" 2>&1); then
-  echo "error: $python: ${missing##*$'\n'}; make install, or wheels=FOLDER from benchmarks/gpu_package.sh" >&2
+if ! missing=$(find_modules torch tqdm hydra datasets sentencepiece sacrebleu tensorboard); then
+  echo "error: $python: no module $missing; make install, or wheels=FOLDER from benchmarks/gpu_package.sh" >&2
   exit 2
 fi
-"$python" -m benchmarks gpu ${arguments[@]+"${arguments[@]}"}
+exec "$python" -m benchmarks gpu ${arguments[@]+"${arguments[@]}"}

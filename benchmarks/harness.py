@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -24,7 +24,7 @@ from benchmarks.contender import Benchmark, Contender
 from benchmarks.instructions import LIMITS, emulates
 from benchmarks.machine import describe_machine, versions
 from benchmarks.report import full_table
-from benchmarks.results import Result, Row, Turn
+from benchmarks.results import CUT, Result, Row, Turn
 from configs.errors import UserError
 from configs.program import expanded
 
@@ -61,16 +61,22 @@ class MeasureSettings:
     """Number of contenders to set up in parallel: compilers need many cores, not the GPU. A contender that fails in
     parallel is set up once more, alone. Measured turns always run one at a time."""
 
-    limit: float | None = None
-    """Total time limit in seconds: contenders that are not ready by then and rounds that do not fit are skipped."""
+    patience: float | None = None
+    """Time limit in seconds for the set-up of each contender and for each turn: a contender that takes longer is given
+    up, and the others are measured."""
+
+
+Report = Callable[[Row, str], None]
+"""Receives the row of a contender and what it begins to do, such as `compiling, 12 s after its start`."""
 
 
 class Worker:
     """Handle of one contender's process. `row` collects its results, or the reason why there are none."""
 
-    def __init__(self, contender: Contender, instructions: str) -> None:
+    def __init__(self, contender: Contender, instructions: str, report: Report = lambda row, doing: None) -> None:
         self.row = Row(contender.name, contender.ours, contender.operations_per_unit, facts=dict(contender.facts))
-        self.contender = contender
+        self.contender, self.report = contender, report
+        self.started, self.phase = time.monotonic(), ""
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker"],
@@ -82,74 +88,156 @@ class Worker:
             encoding="utf-8",
         )
 
-    def set_up(self, seconds: float, deadline: float = math.inf) -> None:
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start of the set-up."""
+        return time.monotonic() - self.started
+
+    def begin(self, phase: str, note: str = "") -> None:
+        """Note and report that a phase begins."""
+        self.phase = phase
+        self.row.phases[phase] = round(self.seconds, 1)
+        self.report(self.row, f"{phase}{note}, {self.seconds:.0f} s after its start")
+
+    def set_up(self, seconds: float, deadline: float = math.inf, patience: float = math.inf) -> None:
         """Build the step and run the warm-up turn, which is not counted. A contender that is not ready at `deadline`
-        (time.monotonic) is killed."""
-        contender, late = self.contender, threading.Event()
+        (time.monotonic), or `patience` seconds after its start, is killed."""
+        self.started = time.monotonic()
+        self.begin("starting")
+        contender, latest = self.contender, min(deadline, self.started + patience)
+        request = {"build": contender.build, "arguments": dict(contender.arguments), "ours": contender.ours}
+        answer = self.ask(latest - time.monotonic(), **request, seconds=seconds)
+        self.row.set_up_seconds = answer.get("set_up_seconds", 0.0)
+        if self.row.status == "measured":
+            last = answer["last"]
+            self.begin("waiting", f" (warm-up: {1000 * last['seconds'] / last['steps']:.3g} ms a step)")
+
+    def turn(self, seconds: float, patience: float = math.inf) -> None:
+        """Run one measured turn."""
+        if not self.row.rounds:
+            self.begin("measuring")
+        answer = self.ask(patience, seconds=seconds)
+        if self.row.status == "measured":
+            self.row.rounds.append(Turn(answer["seconds"], answer["steps"], answer["units"]))
+            self.row.peak_memory = answer["peak_memory"]
+
+    def ask(self, limit: float, **request: Any) -> dict[str, Any]:
+        """Send a request and return the answer. On `skipped`, `failed`, or no answer within `limit` seconds, set the
+        row's status and end the process."""
+        late = threading.Event()
 
         def give_up() -> None:
             late.set()
             self.process.kill()
 
-        timer = threading.Timer(max(0.0, min(deadline - time.monotonic(), threading.TIMEOUT_MAX)), give_up)
+        timer = threading.Timer(max(0.0, min(limit, threading.TIMEOUT_MAX)), give_up)
+        timer.daemon = True
         timer.start()
         try:
-            answer = self.ask(
-                build=contender.build, arguments=dict(contender.arguments), ours=contender.ours, seconds=seconds
-            )
+            answer = self.answer_to(request)
         finally:
             timer.cancel()
-        if late.is_set():
-            self.row.status = "not measured: set-up exceeded the time limit"
-        self.row.set_up_seconds = answer.get("set_up_seconds", 0.0)
-
-    def turn(self, seconds: float) -> None:
-        """Run one measured turn."""
-        answer = self.ask(seconds=seconds)
-        if self.row.status == "measured":
-            self.row.rounds.append(Turn(answer["seconds"], answer["steps"], answer["units"]))
-            self.row.peak_memory = answer["peak_memory"]
-
-    def ask(self, **request: Any) -> dict[str, Any]:
-        """Send a request and return the answer. On `skipped` or `failed`, set the row's status and end the process."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            self.process.stdin.write(json.dumps(request) + "\n")
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        answer: dict[str, Any] = json.loads(line) if line else {"failed": self.last_words()}
         for status in ("skipped", "failed"):
             if status in answer:
-                self.row.status = f"{status}: {answer[status]}"
+                print(end=self.said(), file=sys.stderr, flush=True)
+                cut = f"{CUT}{self.phase}, {self.seconds:.0f} s after its start"
+                self.row.status = cut if late.is_set() else f"{status}: {answer[status]}"
                 self.close()
         return answer
 
+    def answer_to(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Send a request, report the phases until it is answered, and return the answer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            for line in self.process.stdout:
+                answer: dict[str, Any] = json.loads(line)
+                if "phase" not in answer:
+                    return answer
+                self.begin(answer["phase"])
+        return {"failed": self.last_words()}
+
+    def said(self) -> str:
+        """Return what the process has written to standard error, tracebacks included."""
+        self.errors.seek(0)
+        return self.errors.read().decode("utf-8", "replace")
+
     def last_words(self) -> str:
         """Return the last line of standard error of a process that died without an answer, or its exit code."""
-        code = self.process.wait()
-        self.errors.seek(0)
-        lines = self.errors.read().decode("utf-8", "replace").strip().splitlines()
+        code, lines = self.process.wait(), self.said().strip().splitlines()
         return lines[-1][:200] if lines else f"exit code {code}" + (" (out of memory?)" if code == -9 else "")
 
-    def close(self) -> None:
-        """End the process by closing its standard input."""
+    def hang_up(self) -> None:
+        """Close the process's standard input, which ends it."""
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):  # the process died before reading the last request
             self.process.stdin.close()
+
+    def close(self) -> None:
+        """End the process and wait until it has ended."""
+        self.hang_up()
         self.process.wait()
         self.errors.close()
 
 
-def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, float] | None = None) -> Result:
-    """Run a benchmark: set up the contenders, then alternate turns A B C A B C … for `settings.rounds` rounds.
+def alternate(
+    contenders: Sequence[Contender],
+    settings: MeasureSettings,
+    deadline: float = math.inf,
+    report: Report = lambda row, doing: None,
+) -> Iterator[Row]:
+    """Set up the contenders, then alternate turns A B C A B C … for `settings.rounds` rounds; yield a row whenever it
+    has changed: after each turn, or when it is known why there is none.
 
-    Print the table and write the JSON file. `peak`: the machine's matrix peak from `matrix_peak`, if already measured.
+    deadline (time.monotonic): contenders that are not ready in time for a round, and turns that do not fit, are left
+    out. report: receives each phase of each contender, from several threads.
+    """
+    patience = math.inf if settings.patience is None else settings.patience
+    a_turn = _ROOM * settings.seconds
+    ready_by = deadline - a_turn * len(contenders)
+    workers: list[Worker] = []
+    with tqdm(total=len(contenders) * (1 + settings.rounds), unit="turn", disable=None, dynamic_ncols=True) as bar:
+
+        def set_up(worker: Worker) -> None:
+            bar.set_description(f"setting up {worker.row.name}")
+            worker.set_up(settings.warm_up, ready_by, patience)
+            bar.update()
+
+        try:
+            workers += (Worker(contender, settings.instructions, report) for contender in contenders)
+            with ThreadPoolExecutor(settings.at_once) as together:
+                list(together.map(set_up, workers))
+            for number, worker in enumerate(workers):
+                if settings.at_once > 1 and worker.row.status.startswith("failed") and time.monotonic() < ready_by:
+                    workers[number] = Worker(worker.contender, settings.instructions, report)
+                    workers[number].set_up(settings.warm_up, ready_by, patience)
+            yield from (worker.row for worker in workers if worker.row.status != "measured")
+            for number in range(settings.rounds):
+                for worker in workers:
+                    bar.set_description(f"round {number + 1}: {worker.row.name}")
+                    if worker.row.status == "measured" and time.monotonic() + a_turn < deadline:
+                        worker.turn(settings.seconds, patience)
+                        yield worker.row
+                    bar.update()
+        finally:
+            for worker in workers:
+                worker.hang_up()
+            for worker in workers:
+                worker.close()
+    for worker in workers:
+        if worker.row.status == "measured" and not worker.row.rounds:
+            worker.row.status = "not measured: no time left for a round"
+            yield worker.row
+
+
+def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, float] | None = None) -> Result:
+    """Run a benchmark: measure its contenders in alternating turns, print the table and write the JSON file.
+
+    `peak`: the machine's matrix peak from `matrix_peak`, if already measured.
     Raises UserError if the settings select no contender or no round.
     """
-    deadline = math.inf if settings.limit is None else time.monotonic() + settings.limit
     chosen = [one for one in benchmark.contenders if is_wanted(one.name, settings.only, benchmark)]
     if not chosen:
         names = ", ".join(one.name for one in benchmark.contenders)
@@ -163,36 +251,8 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
     peak = peak or matrix_peak(settings.instructions)
     emulated = [one for one in chosen if emulates(settings.instructions, one.name)]
     chosen = [one for one in chosen if one not in emulated]
-    turns = settings.rounds * settings.seconds * len(chosen)
-    ready_by = deadline - _ROOM * turns
-    workers = [Worker(contender, settings.instructions) for contender in chosen]
-    with tqdm(total=len(chosen) * (1 + settings.rounds), unit="turn", disable=None, dynamic_ncols=True) as bar:
-
-        def set_up(worker: Worker) -> None:
-            bar.set_description(f"setting up {worker.row.name}")
-            worker.set_up(settings.warm_up, ready_by)
-            bar.update()
-
-        try:
-            with ThreadPoolExecutor(settings.at_once) as together:
-                list(together.map(set_up, workers))
-            for number, worker in enumerate(workers):
-                if settings.at_once > 1 and worker.row.status.startswith("failed") and time.monotonic() < ready_by:
-                    workers[number] = Worker(worker.contender, settings.instructions)
-                    workers[number].set_up(settings.warm_up, ready_by)
-            for number in range(settings.rounds):
-                for worker in workers:
-                    bar.set_description(f"round {number + 1}: {worker.row.name}")
-                    if worker.row.status == "measured" and time.monotonic() < deadline:
-                        worker.turn(settings.seconds)
-                    bar.update()
-        finally:
-            for worker in workers:
-                worker.close()
-    rows = [worker.row for worker in workers]
-    for row in rows:
-        if row.status == "measured" and not row.rounds:
-            row.status = "not measured: no time left for a round"
+    changed = {row.name: row for row in alternate(chosen, settings)}
+    rows = [changed[one.name] for one in chosen]
     rows += [Row(one.name, one.ours, status="skipped: bf16 is emulated here") for one in emulated]
     rows += [Row(one.name, ours=False, status=one.status) for one in benchmark.published]
     result = Result(

@@ -38,6 +38,15 @@ def processor() -> str:
     return ", ".join(parts + extensions[:1])
 
 
+def gpu_and_torch() -> str:
+    """Return the name of the GPU and the version of torch; raise RuntimeError if torch finds no GPU."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"torch {torch.__version__} finds no CUDA GPU")
+    return f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
+
+
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the installed `PACKAGES`."""
     found = {"python": platform.python_version()}

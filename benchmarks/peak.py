@@ -10,8 +10,7 @@ from statistics import median
 import torch
 from torch.nn import functional as F
 
-from benchmarks.device import device
-from benchmarks.gpu.timing import mean_seconds
+from benchmarks.device import device, mean_seconds
 from benchmarks.report import markdown_table
 
 SHAPES = ((8192, 256, 1024), (8192, 1024, 256), (8192, 384, 1536), (2048, 256, 1024), (2048, 2048, 2048))

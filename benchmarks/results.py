@@ -9,6 +9,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+CUT = "not measured: cut off while "
+"""Beginning of the status of a measurement that was stopped; what it was doing follows."""
+
 
 @dataclass
 class Turn:
@@ -34,6 +37,9 @@ class Row:
     """Peak memory in bytes."""
     facts: dict[str, float] = field(default_factory=dict)
     """Numbers that describe the workload."""
+    phases: dict[str, float] = field(default_factory=dict)
+    """Seconds from the start of the contender to each phase: building (after imports), compiling (the first step),
+    warming up, waiting (for the others), measuring."""
     rounds: list[Turn] = field(default_factory=list)
 
     @property

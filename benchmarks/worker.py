@@ -1,7 +1,7 @@
 """Run one contender in its own process: build the step, then repeat it for each turn that the harness requests.
 
-Requests and answers are JSON lines on standard input and output. Between turns the process blocks on a read and leaves
-the machine to the other contenders.
+Requests and answers are JSON lines on standard input and output. During the set-up, a line `{"phase": …}` reports each
+part as it begins. Between turns the process blocks on a read and leaves the machine to the other contenders.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +36,27 @@ def main() -> None:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 
+    def begin(phase: str) -> None:
+        answer({"phase": phase})
+
     request = json.loads(sys.stdin.readline())
     try:
         started = time.perf_counter()
-        step = build(request["build"], request["arguments"])
+        make = imported(request["build"])
+        begin("building")
+        step = make(**request["arguments"])
         memory = getattr(step, "peak_memory", peak_memory)  # a step that starts programs measures theirs
-        turn(step, request["seconds"])
-        if gpu := gpu_in_use():  # the first step compiles; the next may capture a CUDA graph
-            turn(step, request["seconds"])
+        begin("compiling")
+        last = turn(step, 0.0)
+        gpu = gpu_in_use()
+        # The first step compiles; on a GPU the next may capture a CUDA graph, and a whole warm-up follows.
+        remaining = request["seconds"] - (0.0 if gpu else last["seconds"])
+        if remaining > 0:
+            begin("warming up")
+            last = turn(step, remaining)
+        if gpu:
             gpu.reset_peak_memory_stats()  # excludes the memory of compilation
-        answer({"set_up_seconds": time.perf_counter() - started})
+        answer({"set_up_seconds": time.perf_counter() - started, "last": last})
         for line in sys.stdin:
             step()  # not counted: wakes the threads and reallocates memory released after the last turn
             answer(turn(step, json.loads(line)["seconds"]) | {"peak_memory": memory()})
@@ -57,11 +69,11 @@ def main() -> None:
         answer({"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]})
 
 
-def build(target: str, arguments: dict[str, Any]) -> Step:
-    """Call `module:function` with the arguments and return its step."""
+def imported(target: str) -> Callable[..., Step]:
+    """Return the function `module:function`, which builds a step."""
     module, _, function = target.partition(":")
-    step: Step = getattr(importlib.import_module(module), function)(**arguments)
-    return step
+    make: Callable[..., Step] = getattr(importlib.import_module(module), function)
+    return make
 
 
 def turn(step: Step, seconds: float) -> dict[str, float]:

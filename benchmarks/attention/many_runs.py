@@ -25,7 +25,7 @@ from benchmarks.attention.made_runs import make_runs
 from benchmarks.attention.server import Server, serving
 from benchmarks.attention.tab import median
 from benchmarks.attention.tab_drawing import browser, settled
-from benchmarks.gpu.timing import mean_seconds
+from benchmarks.device import mean_seconds
 from configs.errors import UserError
 from configs.program import expanded
 

@@ -18,7 +18,7 @@ from attention_maps.files import store
 from attention_maps.record.recording import KINDS, Key, Measures, Prediction, Recording, Sample, tokens
 from attention_maps.tensorboard.runs import Runs
 from benchmarks.attention.server import serving
-from benchmarks.gpu.timing import mean_seconds
+from benchmarks.device import mean_seconds
 from benchmarks.inputs import NoSettings
 
 LAYERS, HEADS, LENGTH = 6, 8, 128

@@ -7,8 +7,7 @@ all inputs have the same size.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import torch
@@ -17,9 +16,9 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.device import device, synchronize
-from benchmarks.gpu.figures import Figure, StageSettings, stage
-from benchmarks.gpu.timing import median_seconds
+from benchmarks.device import device, median_seconds, synchronize
+from benchmarks.gpu.figures import Figure
+from benchmarks.gpu.stage import Measurement, Report, StageSettings, stage
 
 BACKENDS = {
     "cuDNN": SDPBackend.CUDNN_ATTENTION,
@@ -30,7 +29,10 @@ TOKENS, WIDTH = 16384, 2048
 """B T and H D."""
 
 LENGTHS = (4096, 1024, 16384, 512, 2048, 8192)
-"""Sequence lengths, the most important first: when the time runs out, the remaining lengths are skipped."""
+"""Sequence lengths, the most important first."""
+
+SECONDS = 3.0
+"""Time of a case: 6 lengths of 0.2 s, and cuDNN's plans."""
 
 
 @dataclass(frozen=True)
@@ -59,43 +61,50 @@ def cases() -> Iterator[Case]:
 
 
 @stage
-def attention(settings: StageSettings) -> Iterator[Figure]:
+def attention(settings: StageSettings) -> Iterator[Measurement]:
     """Measure fused attention in TFLOP/s by length, head width, mask and backend."""
-    deadline = time.monotonic() + settings.seconds
-    lengths, tokens, width = ((64, 128), 128, 128) if settings.dry_run else (LENGTHS, TOKENS, WIDTH)
-    for case in cases():
+    return (measurement(case, settings.dry_run) for case in cases())
+
+
+def measurement(case: Case, dry_run: bool) -> Measurement:
+    """Return the measurement of a case at all lengths, or up to the first length that the backend rejects."""
+    lengths, tokens, width = ((64, 128), 128, 128) if dry_run else (LENGTHS, TOKENS, WIDTH)
+
+    def take(_: Sequence[str], report: Report) -> None:
         rates: dict[int, tuple[float, float]] = {}
         refused = ""
         for length in lengths:
-            if time.monotonic() > deadline:
-                break
             try:
                 rates[length] = measured(case, length, tokens, width)
-            except (RuntimeError, torch.OutOfMemoryError) as error:
+            except RuntimeError as error:  # the backend rejects the case, or the memory is too small
+                if "CUDA error" in str(error):
+                    raise
                 refused = str(error).split(".")[0][:90] or type(error).__name__
                 break
+            report(Figure.underway(case.name, f"measuring; so far {line(case, rates, refused, []).figure}"))
         if rates:
-            yield line(case, rates, settings.peak, refused, kernels(case, min(lengths), tokens, width))
+            report(line(case, rates, refused, kernels(case, min(lengths), tokens, width)))
         else:
-            yield Figure(case.name, status=f"skipped: {refused}" if refused else "not measured: no time left")
+            report(Figure(case.name, status=f"skipped: {refused}"))
+
+    return Measurement((case.name,), take, SECONDS)
 
 
-def line(case: Case, rates: dict[int, tuple[float, float]], peak: float, refused: str, names: list[str]) -> Figure:
-    """Return the row of a case: forward/backward TFLOP/s by length, the highest rate as a percentage of the peak, and
+def line(case: Case, rates: dict[int, tuple[float, float]], refused: str, names: list[str]) -> Figure:
+    """Return the row of a case: forward/backward TFLOP/s by length, of which the highest is compared with the peak, and
     the kernels found by the profiler."""
     ordered = [(length, *rates[length]) for length in sorted(rates)]
     short = [f"{length // 1024}k" if length >= 1024 else str(length) for length in sorted(rates)]
     shown = ", ".join(
         f"{name} {there / 1e12:.3g}/{back / 1e12:.3g}" for name, (_, there, back) in zip(short, ordered, strict=True)
     )
-    best = max(rates.values())
-    share = f"{100 * best[0] / peak:.0f}/{100 * best[1] / peak:.0f} % of peak" if peak else ""
     facts = asdict(case) | {
         "kernels": names,
         "rates": [{"length": length, "forward": there, "backward": back} for length, there, back in ordered],
+        "operations": list(max(rates.values())),
         "stopped": refused,
     }
-    return Figure(case.name, f"{shown} TFLOP/s", share, facts=facts)
+    return Figure(case.name, f"{shown} TFLOP/s", facts=facts)
 
 
 def operations(tokens: int, width: int, length: int, causal: bool) -> float:

@@ -11,11 +11,13 @@ from typing import Any
 
 import torch
 
-from benchmarks.contender import Benchmark, Contender, Step
+from benchmarks.contender import Contender, Step
 from benchmarks.decoding.sample import SHAPES
-from benchmarks.gpu.figures import Figure, StageSettings, stage
-from benchmarks.gpu.turns import ENVIRONMENT, measured
+from benchmarks.gpu.figures import Figure
+from benchmarks.gpu.stage import Measurement, StageSettings, stage
+from benchmarks.gpu.turns import together, turns
 from benchmarks.report import number
+from benchmarks.results import Row
 from generation.beam_search import beam_search
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
@@ -28,30 +30,20 @@ BEAM_SIZE, SENTENCES, SOURCE_TOKENS, TARGET_TOKENS = 5, 64, 24, 40
 
 
 @stage
-def decoding(settings: StageSettings) -> Iterator[Figure]:
-    """Measure sampling from a GPT in tokens/s (ours, Hugging Face) and beam search in sentences/s (ours)."""
+def decoding(settings: StageSettings) -> Iterator[Measurement]:
+    """Measure beam search in sentences/s (ours), and sampling from a GPT in tokens/s (ours, Hugging Face)."""
     sizes, batches = (("0.8M",), (2,)) if settings.dry_run else (("10.7M", "124M"), BATCHES)
-    sampled = [contender(who, size, batch) for size in sizes for batch in batches for who in ("ours", "Hugging Face")]
     beamed = Contender(
         f"beam search with beam {BEAM_SIZE}, tatoeba's model size, {SENTENCES} sentences, {SOURCE_TOKENS} source and"
         f" {TARGET_TOKENS} target tokens, ours",
         f"{__name__}:beam",
         {"tiny": settings.dry_run},
-        True,
+        ours=True,
         facts={"beam": BEAM_SIZE},
-        environment=ENVIRONMENT,
     )
-    benchmark = Benchmark("gpu_decoding", "Decoding", "tokens", (*sampled, beamed), sampled[0].name)
-    result = measured(benchmark, settings)
-    for row in result.rows:
-        if not row.measured:
-            yield Figure(row.name, status=row.status)
-            continue
-        unit = "sentences" if "beam" in row.facts else "tokens"
-        rival = result.row(row.name.replace(", ours", ", Hugging Face")) if row.ours else None
-        beside = f"{row.rate / rival.rate:.2f} x Hugging Face" if rival and rival is not row else ""
-        facts = {"per_second": row.rate, "rates": row.rates, "peak_memory": row.peak_memory}
-        yield Figure(row.name, f"{number(row.rate)} {unit}/s", beside, facts=facts)
+    for size in sizes:
+        sampled = [contender(who, size, batch) for batch in batches for who in ("ours", "Hugging Face")]
+        yield together([*sampled, *([beamed] if size == sizes[0] else [])], line, settings)
 
 
 def contender(who: str, size: str, batch: int) -> Contender:
@@ -59,7 +51,22 @@ def contender(who: str, size: str, batch: int) -> Contender:
     build, format_of_weights = ("ours", {}) if who == "ours" else ("hugging_face", {"dtype": "bfloat16"})
     arguments: dict[str, Any] = {"name": size, "batch": batch, **format_of_weights}
     label = f"sampling {size}, batch {batch} x {SHAPES[size].new_tokens}, {who}"
-    return Contender(label, f"benchmarks.decoding.sample:{build}", arguments, who == "ours", environment=ENVIRONMENT)
+    return Contender(label, f"benchmarks.decoding.sample:{build}", arguments, who == "ours")
+
+
+def line(row: Row) -> Figure:
+    """Return the figure of a row: units per second; ours is compared with Hugging Face."""
+    unit = "sentences" if "beam" in row.facts else "tokens"
+    facts: dict[str, Any] = {
+        "rate": row.rate,
+        "memory": row.peak_memory,
+        "set_up_seconds": row.set_up_seconds,
+        "rates": row.rates,
+        "phases": row.phases,
+    }
+    if row.name.endswith(", ours"):
+        facts["rivals"] = row.name.removesuffix("ours") + "Hugging Face"
+    return Figure(row.name, f"{number(row.rate)} {unit}/s{turns(row)}", facts=facts)
 
 
 def beam(tiny: bool) -> Step:

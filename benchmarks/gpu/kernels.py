@@ -5,17 +5,18 @@ If the kernels take less time than the step, the GPU waits for launches, for dat
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.gpu.figures import Figure, StageSettings, stage
-from benchmarks.gpu.timing import mean_seconds
-from benchmarks.gpu.training import TINY, TRAINED, own_settings
+from benchmarks.device import mean_seconds
+from benchmarks.gpu.figures import Figure
+from benchmarks.gpu.stage import Measurement, Report, StageSettings, stage
+from benchmarks.gpu.training import BABY, GPT2, TINY, own_settings
 from benchmarks.training.projection import Model
 
 WARM_UP, STEPS = 5, 5
@@ -27,21 +28,21 @@ ATTENTION = ("fmha", "flash", "attention", "sdpa")
 """Substrings of the names of fused attention kernels: cuDNN, flash, and generic names."""
 
 
+SECONDS = 15.0
+"""Time of a model whose code is in the compiler's cache."""
+
+
 @stage
-def kernels(settings: StageSettings) -> Iterator[Figure]:
+def kernels(settings: StageSettings) -> Iterator[Measurement]:
     """Measure the kernels of a training step by name, time and percentage: 124M, then 10.7M."""
-    started = time.monotonic()
-    models, batch = ([TINY[0].model], 2) if settings.dry_run else ([TRAINED[0].model, TRAINED[-1].model], 64)
-    for number, model in enumerate(models):
-        # The second model takes about as long as the first.
-        if number and 2 * (time.monotonic() - started) > settings.seconds:
-            yield Figure(f"{model.name}: kernels of a step", status="not measured: no time left")
-        else:
-            yield from of_model(model, batch, compiled=not settings.dry_run)
+    models, batch = ([TINY], 2) if settings.dry_run else ([GPT2, BABY], 64)
+    for model in models:
+        name = f"{model.name}, batch {batch}: a step"
+        yield Measurement((name,), partial(of_model, model, batch, not settings.dry_run), SECONDS)
 
 
-def of_model(model: Model, batch: int, compiled: bool) -> Iterator[Figure]:
-    """Yield a row for the whole step, a row for its attention kernels, and a row for each of the longest kernels."""
+def of_model(model: Model, batch: int, compiled: bool, _: Sequence[str], report: Report) -> None:
+    """Report a row for the attention kernels, for each of the longest kernels, and for the whole step."""
     from benchmarks.ours import training
 
     step = training(own_settings(model, batch, compiled), model.vocabulary)
@@ -53,19 +54,16 @@ def of_model(model: Model, batch: int, compiled: bool) -> Iterator[Figure]:
     name, found = f"{model.name}, batch {batch}", rows(running, DeviceType.CUDA if gpu else DeviceType.CPU)
     busy = sum(one["milliseconds"] for one in found)
     launches = sum(one["calls"] for one in found)
-    yield Figure(
-        f"{name}: a step",
-        f"{milliseconds:.3g} ms",
-        f"kernels {busy:.3g} ms ({100 * busy / milliseconds:.0f} %), {launches:.0f} launches",
-        facts={"milliseconds": milliseconds, "busy": busy, "launches": launches, "kernels": found},
-    )
     fused = [one for one in found if any(word in one["kernel"].lower() for word in ATTENTION)]
     took = sum(one["milliseconds"] for one in fused)
     names = "; ".join(clipped(one["kernel"]) for one in fused[:3]) or "none recognised by name"
-    yield Figure(f"{name}: attention kernels", f"{took:.3g} ms", names)
+    report(Figure(f"{name}: attention kernels", f"{took:.3g} ms", names))
     for one in found[:SHOWN]:
         share = f"{100 * one['milliseconds'] / busy:.1f} %, {one['calls']:.0f} calls"
-        yield Figure(f"{name}: {clipped(one['kernel'])}", f"{one['milliseconds']:.3g} ms", share)
+        report(Figure(f"{name}: {clipped(one['kernel'])}", f"{one['milliseconds']:.3g} ms", share))
+    beside = f"kernels {busy:.3g} ms ({100 * busy / milliseconds:.0f} %), {launches:.0f} launches"
+    facts = {"milliseconds": milliseconds, "busy": busy, "launches": launches, "kernels": found}
+    report(Figure(f"{name}: a step", f"{milliseconds:.3g} ms", beside, facts=facts))
 
 
 def rows(running: profile, kind: DeviceType) -> list[dict[str, Any]]:

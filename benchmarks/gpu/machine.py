@@ -8,9 +8,9 @@ from functools import partial
 import torch
 from torch.nn import functional as F
 
-from benchmarks.device import device
-from benchmarks.gpu.figures import Figure, StageSettings, stage
-from benchmarks.gpu.timing import median_seconds
+from benchmarks.device import device, median_seconds
+from benchmarks.gpu.figures import Figure
+from benchmarks.gpu.stage import Measurement, StageSettings, single, stage
 from benchmarks.machine import describe_machine, versions
 from training.hardware.device import PEAK_FLOPS
 
@@ -35,31 +35,46 @@ DATA_SHEET = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.04e12}
 
 
 @stage
-def machine(settings: StageSettings) -> Iterator[Figure]:
+def machine(settings: StageSettings) -> Iterator[Measurement]:
     """Measure the matrix peak in bf16 and the copy bandwidth of this machine."""
-    found = describe_machine()
-    name = str(found.get("gpu", found["processor"]))
-    software = f"torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {cudnn_version()}"
-    yield Figure("device", name, software, facts={"machine": found, "versions": versions()})
+    yield single("device", described, 1.0)
     for what, rows, inner, columns in TINY if settings.dry_run else PRODUCTS:
-        x = torch.randn(rows, inner, device=device(), dtype=torch.bfloat16)
-        weight = torch.randn(columns, inner, device=device(), dtype=torch.bfloat16)
-        seconds = median_seconds(partial(F.linear, x, weight), 0.3)
-        rate = 2 * rows * inner * columns / seconds
-        shape = f"bf16 product, {what}: {rows} x {inner} x {columns}"
-        facts = {"product": [rows, inner, columns], "flops": rate}
-        yield Figure(shape, f"{rate / 1e12:.4g} TFLOP/s", data_sheet_share(rate, name, PEAK_FLOPS), facts=facts)
-        del x, weight
+        name = f"bf16 product, {what}: {rows} x {inner} x {columns}"
+        yield single(name, partial(product, name, rows, inner, columns), 1.0)
     size = 1 << 20 if settings.dry_run else COPIED
+    name = f"copy of {size / 2**30:.3g} GiB, bytes read and written"
+    yield single(name, partial(copy, name, size), 1.0)
+
+
+def described() -> Figure:
+    """Return the figure with the machine's name and the versions of its software."""
+    found = describe_machine()
+    software = f"torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {cudnn_version()}"
+    name = str(found.get("gpu", found["processor"]))
+    return Figure("device", name, software, facts={"machine": found, "versions": versions()})
+
+
+def product(name: str, rows: int, inner: int, columns: int) -> Figure:
+    """Measure a matrix product."""
+    x = torch.randn(rows, inner, device=device(), dtype=torch.bfloat16)
+    weight = torch.randn(columns, inner, device=device(), dtype=torch.bfloat16)
+    rate = 2 * rows * inner * columns / median_seconds(partial(F.linear, x, weight), 0.3)
+    facts = {"product": [rows, inner, columns], "flops": rate}
+    return Figure(name, f"{rate / 1e12:.4g} TFLOP/s", data_sheet_share(rate, PEAK_FLOPS), facts=facts)
+
+
+def copy(name: str, size: int) -> Figure:
+    """Measure a copy of `size` bytes."""
     source, target = (torch.zeros(size, dtype=torch.uint8, device=device()) for _ in range(2))
     source.random_()
     bandwidth = 2 * size / median_seconds(lambda: target.copy_(source), 0.3)
-    what, shown = f"copy of {size / 2**30:.3g} GiB, bytes read and written", f"{bandwidth / 1e12:.3g} TB/s"
-    yield Figure(what, shown, data_sheet_share(bandwidth, name, DATA_SHEET), facts={"bandwidth": bandwidth})
+    shown = f"{bandwidth / 1e12:.3g} TB/s"
+    return Figure(name, shown, data_sheet_share(bandwidth, DATA_SHEET), facts={"bandwidth": bandwidth})
 
 
-def data_sheet_share(rate: float, name: str, sheet: dict[str, float]) -> str:
-    """Return the rate as a percentage of the vendor's figure, if known."""
+def data_sheet_share(rate: float, sheet: dict[str, float]) -> str:
+    """Return the rate as a percentage of the vendor's figure for this GPU, if known."""
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     known = next((value for gpu, value in sheet.items() if gpu in name), None)
     return f"{100 * rate / known:.0f} % of the data sheet's {known / 1e12:.4g}" if known else ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -12,42 +13,52 @@ import torch
 
 from attention_maps.files import store
 from attention_maps.record.example import Example
-from benchmarks.gpu.figures import Figure, StageSettings, stage
-from benchmarks.gpu.timing import mean_seconds
-from benchmarks.gpu.training import TINY, TRAINED, own_settings
+from benchmarks.device import mean_seconds
+from benchmarks.gpu.figures import Figure
+from benchmarks.gpu.stage import Measurement, StageSettings, single, stage
+from benchmarks.gpu.training import BABY, TINY, own_settings
+from benchmarks.training.projection import Model
 from interpretability.recorder import record
 from training.config import AttentionConfig, TrainerConfig
 from training.hardware.compilation import eagerly
 
 STEPS, RECORDINGS = 20, 5
 
+SECONDS = 12.0
+"""Time of the measurement if the code is in the compiler's cache."""
+
 
 @stage
-def maps(settings: StageSettings) -> Iterator[Figure]:
+def maps(settings: StageSettings) -> Iterator[Measurement]:
     """Measure recording attention maps relative to training steps of the 10.7M model."""
+    model, batch = (TINY, 2) if settings.dry_run else (BABY, 64)
+    length = min(AttentionConfig().max_tokens, model.context)
+    what = f"{model.name}, one example of {length} tokens, all maps, written to disk"
+    yield single(what, partial(recorded, what, model, batch, length, not settings.dry_run), SECONDS)
+
+
+def recorded(what: str, model: Model, batch: int, length: int, compiled: bool) -> Figure:
+    """Measure a step of training and a recording of an example."""
     from benchmarks.ours import trainer_of
 
-    model, batch = (TINY[0].model, 2) if settings.dry_run else (TRAINED[-1].model, 64)
-    trainer = trainer_of(own_settings(model, batch, compiled=not settings.dry_run), model.vocabulary)
+    trainer = trainer_of(own_settings(model, batch, compiled), model.vocabulary)
     mean_seconds(trainer.step, 3)
     step = mean_seconds(trainer.step, STEPS)
 
-    length = min(AttentionConfig().max_tokens, model.context)
     ids = torch.randint(4, model.vocabulary, (length,)).tolist()
     pieces = [f"#{number}" for number in range(length)]
     example, numbers = Example(ids, pieces, ids[1:], pieces[1:]), count()
     with TemporaryDirectory() as folder, eagerly(trainer.compiled):
 
         def record_once() -> None:
-            recorded = record(trainer.model, [example], special_ids=range(4), step=next(numbers), max_tokens=length)
-            store.save(recorded, Path(folder))
+            found = record(trainer.model, [example], special_ids=range(4), step=next(numbers), max_tokens=length)
+            store.save(found, Path(folder))
 
         record_once()
         recording = median(mean_seconds(record_once, 1) for _ in range(RECORDINGS))
     examples, interval = AttentionConfig().examples, TrainerConfig().evaluate_every
     share = examples * recording / (interval * step)
-    what = f"{model.name}, one example of {length} tokens, all maps, written to disk"
     often = f"{examples} examples every {interval} steps of {1000 * step:.3g} ms"
     beside = f"{often}: {100 * share:.2g} % of the training time"
     facts = {"recording": recording, "step": step, "share": share}
-    yield Figure(what, f"{1000 * recording:.3g} ms", beside, facts=facts)
+    return Figure(what, f"{1000 * recording:.3g} ms", beside, facts=facts)

@@ -88,10 +88,12 @@ def of_translator(tokens: int) -> Work:
 
 
 def steps() -> list[Work]:
-    """Return the steps of `benchmarks/gpu/training.py`."""
-    from benchmarks.gpu.training import TRAINED, TRANSLATOR_TOKENS
+    """Return our steps in `benchmarks/gpu/training.py`, by model."""
+    from benchmarks.gpu.training import BABY, GPT2, MAIN, MEDIUM, OURS, SIZES, TRANSLATOR_TOKENS, WIDE_HEADS
 
-    gpts = [of_gpt(rows.model, batch) for rows in TRAINED for batch in rows.ours]
+    order = [GPT2, WIDE_HEADS, MEDIUM, BABY]
+    groups = sorted((*MAIN, *SIZES), key=lambda group: (order.index(group.model), group.batch))
+    gpts = [of_gpt(group.model, group.batch) for group in groups if OURS in group.who]
     return gpts + [of_translator(tokens) for tokens in TRANSLATOR_TOKENS]
 
 

@@ -1,55 +1,58 @@
-"""Run all stages within a time limit, each in its own process, and print one table at the end.
+"""Run the stages one after the other, each in its own process, for as long as there is time; go on where an earlier
+call with the same output folder has stopped.
 
     bash benchmarks/gpu.sh [--dry-run] [out=FOLDER] [nanogpt=CHECKOUT] [text=FILE] [pairs=FOLDER]
 
-The output folder contains `gpu.json` (the figures and their raw numbers), `gpu.md` (the table) and `gpu.log` (the
-output of all stages). They are updated after every stage, so that an interrupted run keeps its results. A second call
-with the same folder and `stages=…` replaces the results of these stages and keeps the others.
+The output folder contains `gpu.jsonl` (all figures and their raw numbers, one line each, written the moment they
+exist), `gpu.md` (the table of these figures) and `gpu.log` (the output of all stages).
 """
 
 from __future__ import annotations
 
-import contextlib
-import getpass
-import json
+import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from benchmarks.gpu.figures import Figure, Inputs, Stage, largest, read_figures, table
+from benchmarks.gpu.figures import INCOMPLETE, NO_TIME, STAGES, WHOLE, Figure, Results, table
+from benchmarks.gpu.stage import LIFELINE, Inputs, adopt_orphans, children, end_children
 from benchmarks.harness import ROOT, environment
+from benchmarks.inputs import absolute
+from benchmarks.results import CUT
 from configs.errors import UserError
 from configs.program import expanded
-from configs.whole_file import write_whole
+from configs.whole_file import remove_partial
 
-PLAN = {
+BUDGETS = {
+    "text": 100,  # data and start 15 s, 60 s of training including compilation, evaluation
+    "gradients": 40,  # start 8 s, 4 models with cold compilations of 8 s
+    "tests": 45,  # start and imports 15 s; what remains is for the end, or for another call
+    "training": 160,  # start 6 s; three groups: 20 to 40 s of compilation each, 3 rounds x 1 s x 1.4 a contender
     "machine": 15,  # start 6 s, 8 measurements of 0.5 s
-    "tests": 60,  # start and imports 15 s, a few small compilations
     "attention": 45,  # start 6 s, 17 rows x 6 lengths x 0.2 s = 20 s, cuDNN plans
-    "training": 190,  # 16 contenders compile 4 at a time: 120 s at most; 3 rounds x 16 x 1 s x 1.4 = 67 s
-    "text": 95,  # data and start 15 s, 60 s of training including compilation, evaluation
-    "kernels": 25,  # start 6 s, two cached compilations: 10 s each
-    "decoding": 40,  # 13 contenders, 4 at a time: 20 s; 3 rounds x 13 x 1 s
+    "decoding": 60,  # start 6 s, 7 contenders 20 s, 3 rounds x 7 x 1 s x 1.4 = 29 s; the second size in the end
     "maps": 20,  # start 6 s, a cached compilation
-    "translation": 375,  # 5 minutes of training, test 40 s: the remaining time, or all with stages=translation
+    "kernels": 30,  # start 6 s, two cached compilations of 10 s
+    "sizes": 200,  # start 6 s; five groups as in `training`
+    "translation": 375,  # 5 minutes of training, test 40 s
 }
-"""Time budget in seconds of each stage, in the order in which they run; a stage skips measurements that do not fit. Its
-command is `python -m benchmarks gpu_NAME`. The budgets add up to more than nine minutes: the last stage gets the
-remaining time."""
+"""Time in seconds that a stage gets at first; what it has left then gets the time that remains after all stages."""
 
-GRACE = 12.0
-"""Seconds beyond the budget after which a stage is killed."""
+GRACE = 8.0
+"""Seconds beyond its time after which a stage is killed."""
 
-SHORTEST = 6.0
-"""Minimum remaining time for a stage to start, in seconds."""
+SHORTEST = 12.0
+"""Minimum time for a stage to start, in seconds."""
 
 DRY = 300.0
 """Seconds for each stage of a dry run, on a possibly slow and busy machine."""
@@ -66,113 +69,170 @@ class GPUSettings(Inputs):
     """Settings of `gpu`."""
 
     out: str = ""
-    """Output folder; empty means benchmarks/results/gpu-DATE, or a temporary folder in a dry run."""
+    """Output folder; empty means benchmarks/results/gpu-DATE, or a temporary folder in a dry run. A call with the
+    folder of an earlier one measures what is missing or has failed there; what has failed twice is not repeated."""
+
+    work: str = ""
+    """Folder for compiled code and prepared data, which later calls use again; empty means .cache/gpu, or OUT/work in a
+    dry run."""
 
     stages: str = ""
     """Stages to run, separated by commas, each with all the remaining time; empty means all, within their budgets."""
+
+    again: bool = False
+    """Measure the stages again, also what has been measured or has failed twice."""
 
     seconds: float = 530.0
     """Total time limit in seconds (default: just under nine minutes)."""
 
 
+@dataclass(frozen=True)
+class Call:
+    """What all stages of a call have in common."""
+
+    out: Path
+    results: Results
+    inputs: Inputs
+    since: float
+    """Figures measured after this Unix time are not measured again."""
+
+    work: Path
+    temporary: Path
+    lock: int
+    """Descriptor of the locked file, which every stage holds open."""
+
+    log: IO[str]
+
+    def is_complete(self, stage: str) -> bool:
+        """Whether nothing is left to measure in a stage."""
+        return self.results.is_complete(stage, self.inputs.given, self.since)
+
+
 def gpu(settings: GPUSettings) -> None:
-    """Run all GPU benchmarks in under nine minutes; exit code 1 if a stage failed."""
+    """Run the GPU benchmarks, in calls of at most nine minutes that continue one another; exit code 1 if something has
+    failed."""
     least = SHORTEST + GRACE + END
     if settings.seconds < least and not settings.dry_run:
         raise UserError(f"seconds={settings.seconds:g}: must be at least {least:g}")
     deadline = time.monotonic() + settings.seconds
     chosen = wanted(settings.stages)
-    # Prepared data, runs and profiler files are written to a temporary folder.
-    with tempfile.TemporaryDirectory(prefix="gpu-benchmark-", ignore_cleanup_errors=True) as folder:
-        work = Path(folder)
-        given = inputs(settings, work)
-        kept = not settings.dry_run or bool(settings.out)
-        default = ROOT / "benchmarks" / "results" / f"gpu-{date.today().isoformat()}"
-        out = expanded(settings.out or str(default)).absolute() if kept else work / "out"
-        results = Results(out, settings.dry_run)
-        measured: list[Stage] = []
-
-        def keep(stage: Stage) -> None:
-            measured.append(stage)
-            results.keep(stage)
-
+    with ExitStack() as stack:
+        call = prepared(settings, stack)
         try:
-            with (out / "gpu.log").open("a", encoding="utf-8") as log:
-                for name in chosen:
-                    remaining = deadline - END - GRACE - time.monotonic()
-                    budget = remaining if settings.stages else PLAN[name]
-                    seconds = DRY if settings.dry_run else min(budget, remaining)
-                    peak = largest(results.stages, "flops")  # of the fastest matrix product; 0 if none was measured
-                    run(name, seconds, [*given, f"peak={peak}"], work, log, settings.dry_run, keep)
+            for name, budget in plan(chosen, settings, call):
+                remaining = deadline - END - GRACE - time.monotonic()
+                seconds = DRY if settings.dry_run else min(budget, remaining)
+                if seconds >= SHORTEST:
+                    run(name, seconds, call)
+                elif not any(one.what == WHOLE for one in call.results.figures(name)):
+                    call.results.add(name, Figure(WHOLE, status=NO_TIME))
         finally:
-            print(table(measured))
-        failures = [figure for stage in measured for figure in stage.failures]
-        took = sum(stage.seconds for stage in measured)
-        print(f"\n{len(failures)} failed; {took:.0f} s" + (f"; {out}" if kept else ""))
+            call.results.write_table()
+            figures = [figure for figure in call.results.figures() if figure.stage in chosen]
+            print(table(figures))
+        failures = sum(figure.failed for figure in figures)
+        left = [name for name in chosen if not call.is_complete(name)]
+        print(f"\n{failures} failed; left: {', '.join(left) or 'nothing'}" + (f"; {settings.out}" * bool(settings.out)))
     if failures:
         raise SystemExit(1)
 
 
-class Results:
-    """`gpu.json` and `gpu.md` of a folder; a stage that is measured again replaces its earlier results."""
-
-    def __init__(self, folder: Path, dry_run: bool) -> None:
-        self.folder, self.dry_run = folder, dry_run
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "gpu.json"
-        self.stages = load(path, dry_run) if path.exists() else []
-
-    def keep(self, stage: Stage) -> None:
-        """Add a stage and write both files. A stage without time to run keeps the figures of an earlier call."""
-        nothing = not stage.measured and not stage.failures
-        if nothing and any(one.name == stage.name and one.measured for one in self.stages):
-            return
-        order = list(PLAN)
-        others = [one for one in self.stages if one.name != stage.name]
-        self.stages = sorted([*others, stage], key=lambda one: order.index(one.name))
-        stages = [asdict(one) for one in self.stages]
-        values = {"date": date.today().isoformat(), "dry_run": self.dry_run, "stages": stages}
-        text = json.dumps(values, indent=1, ensure_ascii=False)
-        write_whole(self.folder / "gpu.json", f"{text}\n".encode())  # read again by the next call
-        (self.folder / "gpu.md").write_text(table(self.stages) + "\n", encoding="utf-8")
-
-
-def load(path: Path, dry_run: bool) -> list[Stage]:
-    """Load the stages of a `gpu.json`. Raises UserError if it is invalid or would mix a dry run with a real run."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        stages = [Stage.from_values(stage) for stage in values["stages"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: not a valid results file; choose another out=FOLDER") from error
-    if values["dry_run"] != dry_run:
-        kind = "a dry run" if values["dry_run"] else "a real run"
-        raise UserError(f"{path}: contains the results of {kind}; choose another out=FOLDER")
-    return stages
+def plan(chosen: list[str], settings: GPUSettings, call: Call) -> Iterator[tuple[str, float]]:
+    """Yield the stages that are not complete, with their time: their budgets at first, then all the remaining time."""
+    for budgets in (BUDGETS, {}):
+        for name in chosen:
+            if not call.is_complete(name):
+                yield name, float("inf") if settings.stages else budgets.get(name, float("inf"))
 
 
 def wanted(stages: str) -> list[str]:
-    """Return the chosen stages in the order of `PLAN`. Raises UserError for an unknown stage."""
+    """Return the chosen stages in the order of `STAGES`. Raises UserError for an unknown stage."""
     names = [name for name in stages.split(",") if name]
-    if foreign := [name for name in names if name not in PLAN]:
-        raise UserError(f"stages={stages}: unknown stage {foreign[0]}; choose from {', '.join(PLAN)}")
-    return [name for name in PLAN if not names or name in names]
+    if foreign := [name for name in names if name not in STAGES]:
+        raise UserError(f"stages={stages}: unknown stage {foreign[0]}; choose from {', '.join(STAGES)}")
+    return [name for name in STAGES if not names or name in names]
 
 
-def inputs(settings: GPUSettings, work: Path) -> list[str]:
-    """Return the settings of every stage, in a dry run with sample data. Raises UserError for missing files."""
-    paths = {"nanogpt": settings.nanogpt, "text": settings.text, "pairs": settings.pairs}
-    for key, value in paths.items():
+def prepared(settings: GPUSettings, stack: ExitStack) -> Call:
+    """Check the settings, create the folders and wait for an earlier call that is still ending. Raises UserError."""
+    check(settings)
+    machine = "dry run" if settings.dry_run else gpu_and_torch()
+    if settings.dry_run and not settings.out:
+        out = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu-dry-run-", ignore_cleanup_errors=True)))
+    else:
+        out = expanded(settings.out or str(ROOT / "benchmarks" / "results" / f"gpu-{date.today()}")).absolute()
+        settings.out = str(out)
+    work = expanded(settings.work).absolute() if settings.work else out / "work" if settings.dry_run else CACHE
+    for folder in (out, work):
+        folder.mkdir(parents=True, exist_ok=True)
+    lock, temporary = stack.enter_context(locked(work / "lock"))
+    results = Results(out, machine, settings.dry_run)
+    if any(line.dry_run != settings.dry_run for line in results.lines()[0]):
+        kind = "a real run" if settings.dry_run else "a dry run"
+        raise UserError(f"{results.path}: contains the results of {kind}; choose another out=FOLDER")
+    remove_partial(out)
+    paths = {key: getattr(settings, key) for key in NEEDED}
+    if settings.dry_run:
+        paths |= {key: path for key, path in samples(work).items() if not paths[key]}
+    inputs = Inputs(settings.dry_run, **{key: absolute(value) for key, value in paths.items()})
+    log = stack.enter_context((out / "gpu.log").open("a", encoding="utf-8"))
+    adopt_orphans()
+    return Call(out, results, inputs, time.time() if settings.again else 0.0, work, temporary, lock, log)
+
+
+CACHE = ROOT / ".cache" / "gpu"
+"""Default folder of compiled code and prepared data, ignored by git."""
+
+
+def check(settings: GPUSettings) -> None:
+    """Raises UserError for missing files."""
+    for key, names in NEEDED.items():
+        value = getattr(settings, key)
         if value and not expanded(value).exists():
             raise UserError(f"{key}={value}: no such file or folder")
-        for name in NEEDED[key]:
+        for name in names:
             if value and not (expanded(value) / name).is_file():
                 raise UserError(f"{key}={value}: does not contain {name}")
     if settings.text and not expanded(settings.text).is_file():
         raise UserError(f"text={settings.text}: not a file")
-    if settings.dry_run:
-        paths |= {key: path for key, path in samples(work).items() if not paths[key]}
-    given = [f"{key}={expanded(value).absolute()}" for key, value in paths.items() if value]
-    return [*given, f"dry_run={str(settings.dry_run).lower()}"]
+
+
+def gpu_and_torch() -> str:
+    """Return the name of the GPU and the version of torch. Raises UserError if torch finds no GPU."""
+    command = [sys.executable, "-c", "from benchmarks.machine import gpu_and_torch; print(gpu_and_torch())"]
+    done = subprocess.run(command, env=environment({}), capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise UserError(f"{reason.removeprefix('RuntimeError: ')}; --dry-run checks everything on a CPU")
+    return done.stdout.strip().splitlines()[-1]
+
+
+@contextmanager
+def locked(path: Path, seconds: float = 30.0) -> Iterator[tuple[int, Path]]:
+    """Lock a file against other calls, and create a folder for temporary files -> its descriptor, the folder.
+
+    Stages inherit the descriptor, so that the lock outlives a killed call until its stage has ended, too. The file
+    contains the path of the temporary folder: the next call removes what a killed one has left.
+    """
+    with path.open("a+", encoding="utf-8") as file:
+        limit = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > limit:
+                    raise UserError(f"{path.parent}: another call is running; choose another work=FOLDER") from None
+                time.sleep(0.2)
+        file.seek(0)
+        if left := file.read().strip():
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="gpu-benchmark-", ignore_cleanup_errors=True) as temporary:
+            file.truncate(0)
+            file.write(temporary)
+            file.flush()
+            yield file.fileno(), Path(temporary)
+        file.truncate(0)
 
 
 def samples(work: Path) -> dict[str, str]:
@@ -181,7 +241,7 @@ def samples(work: Path) -> dict[str, str]:
 
     sentences = rows("sentences", 120, seed=1)
     pairs = work / "pairs"
-    pairs.mkdir()
+    pairs.mkdir(exist_ok=True)
     for split, chosen in (("train", sentences[:100]), ("valid", sentences[100:110]), ("test", sentences[110:])):
         lines = "".join(f"{row['source']}\t{row['target']}\n" for row in chosen)
         (pairs / f"{split}.tsv").write_text(lines, encoding="utf-8")
@@ -190,51 +250,84 @@ def samples(work: Path) -> dict[str, str]:
     return {"text": str(text), "pairs": str(pairs)}
 
 
-def run(
-    name: str, seconds: float, given: list[str], work: Path, log: IO[str], dry_run: bool, keep: Callable[[Stage], None]
-) -> None:
-    """Run one stage in its own process, which is killed `GRACE` seconds after its time limit, and pass the stage to
-    `keep`, also after Ctrl-C or SIGTERM. A failure becomes a figure."""
-    if seconds < SHORTEST:
-        return keep(Stage(name, [Figure(name, status="not measured: no time left")]))
-    figures = work / f"{name}.json"
-    program = [sys.executable, "-m", "benchmarks", f"gpu_{name}"]
-    command = [*program, f"to={figures}", f"seconds={seconds:.1f}", *given]
-    log.write(f"\n===== {name}: {' '.join(command)}\n")
-    log.flush()
-    print(f"{name}: at most {seconds:.0f} s", file=sys.stderr, flush=True)
-    started = time.monotonic()
-    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+def run(name: str, seconds: float, call: Call) -> None:
+    """Run one stage in its own process, which is killed `GRACE` seconds after its time, and print what it stores.
+
+    What it was doing when it was killed is in the results already; the reason why it has failed is added.
+    """
+    inputs = [f"{key}={value}" for key in NEEDED if (value := getattr(call.inputs, key))]
+    settings = [f"out={call.out}", f"until={time.time() + seconds:.1f}", f"since={call.since}"]
+    settings += [f"machine={call.results.machine}", f"dry_run={str(call.inputs.dry_run).lower()}", *inputs]
+    command = [sys.executable, "-m", "benchmarks", f"gpu_{name}", *settings]
+    call.log.write(f"\n===== {name}: {' '.join(command)}\n")
+    call.log.flush()
+    before, started = Path(call.log.name).stat().st_size, time.time()
+    print(f"{time.strftime('%H:%M:%S')} {name}: at most {seconds:.0f} s", file=sys.stderr, flush=True)
+    follow = follower(call.results)
+    call.results.add(name, Figure.underway(WHOLE, "starting"))
+    others, (here, there) = children(), os.pipe()
+    variables = {
+        LIFELINE: str(here),
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(call.temporary),
+        "TORCHINDUCTOR_CACHE_DIR": str(call.work / "compiled"),
+    }
     process = subprocess.Popen(
-        command, cwd=work, env=environment(variables(work, dry_run)), start_new_session=True, **streams
+        command,
+        cwd=call.work,  # of the cache of prepared data
+        env=environment(variables),
+        stdin=subprocess.DEVNULL,
+        stdout=call.log,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+        pass_fds=(here, call.lock),
     )
-    problem = ""
+    os.close(here)
+    code = None
     try:
-        code = process.wait(seconds + GRACE)
-        if code:
-            output = Path(log.name).read_text(encoding="utf-8", errors="replace").strip()
-            problem = f"failed: exit code {code}: {output.splitlines()[-1][:160]}"
-    except subprocess.TimeoutExpired:
-        problem = f"failed: did not finish within {seconds + GRACE:.0f} s"
-    except KeyboardInterrupt:
-        problem = "not measured: interrupted"
-        raise
-    finally:  # kills the whole process group, including contenders and compilers
-        with contextlib.suppress(ProcessLookupError):
+        limit = time.monotonic() + seconds + GRACE
+        while (code := process.poll()) is None and time.monotonic() < limit:
+            follow()
+            time.sleep(0.1)
+    finally:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        found = read_figures(figures)
-        if problem or not found:
-            found.append(Figure(name, status=problem or "failed: no figures written"))
-        keep(Stage(name, found, time.monotonic() - started))
+        end_children(others)
+        os.close(there)
+    if code:
+        fail(name, code, started, call, before)
+    follow()
 
 
-def variables(work: Path, dry_run: bool) -> dict[str, str]:
-    """Return environment variables of a stage. Temporary files are removed with the folder; compiled code is kept."""
-    temporary, code = work / "tmp", Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
-    temporary.mkdir(exist_ok=True)
-    return {
-        "PYTHONUNBUFFERED": "1",
-        "TMPDIR": str(temporary),
-        "TORCHINDUCTOR_CACHE_DIR": str(temporary if dry_run else os.environ.get("TORCHINDUCTOR_CACHE_DIR", code)),
-    }
+def fail(name: str, code: int, started: float, call: Call, before: int) -> None:
+    """Store that the measurements of a stage that are underway have failed with its process; before: where its output
+    begins in the log."""
+    output = Path(call.log.name).read_bytes()[before:].decode("utf-8", "replace").strip()
+    reason = f"failed: exit code {code}: {(output.splitlines() or [''])[-1][:160]}"
+    mine = [one for one in call.results.figures(name) if one.at >= started and one.status.startswith(CUT)]
+    names = [one.what for one in mine if one.what != WHOLE] or [WHOLE]
+    for what in names:
+        call.results.add(name, Figure(what, status=reason))
+    if WHOLE not in names:
+        call.results.add(name, Figure(WHOLE, status=INCOMPLETE))
+
+
+def follower(results: Results) -> Callable[[], None]:
+    """Return a function that prints the lines added since its last call, of tests only failures, and updates the
+    table."""
+    place = results.lines()[1]
+
+    def follow() -> None:
+        nonlocal place
+        lines, place = results.lines(place)
+        if lines:
+            results.write_table()
+        for line in lines:
+            if ("file" in line.facts and not line.failed) or line.status == f"{CUT}starting":
+                continue
+            shown = " | ".join(cell for cell in line.cells if cell).replace(CUT, "")
+            when = time.strftime("%H:%M:%S", time.localtime(line.at))
+            print(f"{when} {line.stage} | {shown}", file=sys.stderr, flush=True)
+
+    return follow

@@ -1,61 +1,176 @@
-"""Run the tests that need a GPU."""
+"""Run the tests that need a GPU. This module is the stage, and the pytest plugin that stores each result at once."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from benchmarks.gpu.figures import Figure, StageSettings, stage
-from benchmarks.harness import ROOT
+import pytest
 
-AT_ONCE = 3
-"""Number of pytest-xdist workers per test file, if installed: most of the time is spent compiling. One in a dry run,
-in which each worker does little but import torch."""
+from benchmarks.gpu.figures import MEASURED, Figure, Results
+from benchmarks.gpu.stage import Measurement, Report, StageSettings, stage
+from benchmarks.harness import ROOT, environment
+from benchmarks.results import CUT
+from data.processes import cores
+
+SLOWEST = ("test_gpu_step.py", "test_gpu_sharding.py", "test_gpu_decoding.py", "test_gpu_attention.py")
+"""Test files that compile much, the slowest first; the others follow."""
+
+ALL = "all tests marked gpu"
+LEAVING = 8.0
+"""Seconds after the last test until pytest is left: once, on a busy machine, it waited for its workers for a minute."""
+
+STARTING = 20.0
+"""Time in which workers import the tests, and a few tests run."""
 
 
 @stage
-def tests(settings: StageSettings) -> Iterator[Figure]:
-    """Run `pytest -m gpu` on tests/gpu/test_*.py, all files in parallel; report the counts and each failure."""
-    deadline = time.monotonic() + settings.seconds
-    environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
-    workers = ["-n", "1" if settings.dry_run else str(AT_ONCE)] if find_spec("xdist") else []
-    options = ["-m", "gpu", "-p", "no:cacheprovider", "-ra", *workers]
-    with tempfile.TemporaryDirectory() as folder:
-        running = []
-        for path in sorted((ROOT / "tests" / "gpu").glob("test_*.py")):
-            report = Path(folder) / f"{path.stem}.xml"
-            command = [sys.executable, "-m", "pytest", *options, f"--junitxml={report}", str(path)]
-            running.append((path, report, subprocess.Popen(command, cwd=ROOT, env=environment)))
-        for path, report, process in running:
-            what = f"tests marked gpu, {path.name}"
-            try:
-                code = process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                yield Figure(what, status="not measured: no time left; stages=tests gives it the whole time")
-                continue
-            if report.exists():
-                yield from outcome(ElementTree.parse(report).getroot(), what)
-            else:
-                yield Figure(what, status=f"failed: pytest ended with exit code {code}")
+def tests(settings: StageSettings) -> Iterator[Measurement]:
+    """Run `pytest -m gpu` on tests/gpu, except the tests that have passed; store the result of each test at once."""
+    yield Measurement((ALL,), lambda _, report: run(ROOT / "tests" / "gpu", settings, report), STARTING)
 
 
-def outcome(report: ElementTree.Element, what: str = "tests marked gpu") -> list[Figure]:
-    """Return the counts of a JUnit report, and a figure for each failed test."""
-    failed, counts = [], {"passed": 0, "failed": 0, "skipped": 0}
-    for case in report.iter("testcase"):
-        problem = next((child for child in case if child.tag in ("failure", "error")), None)
-        if problem is not None:
-            reason = " ".join(problem.get("message", "").split())[:120]
-            failed.append(Figure(str(case.get("name")), status=f"failed: {reason}"))
-        counts["failed" if problem is not None else "skipped" if case.find("skipped") is not None else "passed"] += 1
-    shown = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    return [Figure(what, shown, facts=counts), *failed]
+def run(folder: Path, settings: StageSettings, report: Report) -> None:
+    """Run the tests of a folder in one pytest, with a worker for every two cores, and report whether all have run."""
+    order = {name: number for number, name in enumerate(SLOWEST)}
+    paths = sorted(folder.glob("test_*.py"), key=lambda path: (order.get(path.name, len(order)), path.name))
+    count = 1 if settings.dry_run else max(1, cores() // 2)
+    # Each worker gets one test at a time, in the order of the files.
+    workers = ["-n", str(count), "--dist=load", "--maxschedchunk=1"] if find_spec("xdist") else []
+    plugin = ["-p", "no:cacheprovider", "-p", __name__, "-o", "faulthandler_timeout=60"]
+    plugin += ["--no-summary", "--continue-on-collection-errors"]
+    threads = {"TORCHINDUCTOR_COMPILE_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    with tempfile.TemporaryDirectory() as temporary:
+        given = Path(temporary) / "given.json"
+        done = sorted(settings.results.settled("tests", settings.since))
+        values = {"out": settings.out, "machine": settings.machine, "dry_run": settings.dry_run, "done": done}
+        given.write_text(json.dumps(values), encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", "-m", "gpu", *plugin, f"--given={given}", *workers, *map(str, paths)]
+        report(Figure.underway(ALL, "importing the tests"))
+        process = subprocess.Popen(command, cwd=ROOT, env=environment(threads), stdin=subprocess.DEVNULL)
+        try:
+            while (code := process.poll()) is None and time.monotonic() < settings.deadline:
+                time.sleep(0.1)
+        finally:
+            process.kill()
+            process.wait()
+    report(outcome(settings, code))
+
+
+def outcome(settings: StageSettings, code: int | None) -> Figure:
+    """Return the figure for all tests, after an exit code of pytest, or None if it was stopped. Raises RuntimeError if
+    pytest itself has failed."""
+    if code not in (None, pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
+        raise RuntimeError(f"pytest ended with exit code {code}")
+    found = [figure for figure in settings.results.figures("tests") if "file" in figure.facts]
+    outcomes = Counter(figure.outcome for figure in found)
+    counts = ", ".join(f"{number} {name}" for name, number in outcomes.items())
+    if code is None:
+        return Figure.underway(ALL, f"running tests: {counts or 'none has ended'}")
+    settled = settings.results.settled("tests", settings.since)
+    if again := [figure for figure in found if figure.failed and figure.what not in settled]:
+        return Figure(ALL, status=f"not measured: {counts}; the next run repeats the {len(again)} that failed")
+    return Figure(ALL, counts, facts=dict(outcomes))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option with which the stage tells the plugin where to store results."""
+    parser.addoption("--given", help="JSON file: folder of the results, and the tests that need not run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave out tests in every worker; store results in the main process only."""
+    values = json.loads(Path(config.option.given).read_text(encoding="utf-8"))
+    config.pluginmanager.register(Selection({*values["done"]}))
+    if not hasattr(config, "workerinput"):
+        results = Results(Path(values["out"]), values["machine"], values["dry_run"])
+        config.pluginmanager.register(Storage(results, config))
+
+
+class Selection:
+    """Leaves out the tests that are done."""
+
+    def __init__(self, done: set[str]) -> None:
+        self.done = done
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deselect the tests that are done."""
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in self.done])
+        items[:] = [item for item in items if item.nodeid not in self.done]
+
+
+class Storage:
+    """Stores the result of each test as soon as it has ended, and prints failures with their tracebacks."""
+
+    def __init__(self, results: Results, config: pytest.Config) -> None:
+        self.results, self.config = results, config
+        self.skipped: dict[str, str] = {}
+        self.failed: set[str] = set()
+        self.ended: set[str] = set()
+        self.count = -1
+
+    def add(self, nodeid: str, status: str, **facts: Any) -> None:
+        """Store the status of a test."""
+        self.results.add("tests", Figure(nodeid, status=status, facts={"file": nodeid.partition("::")[0]} | facts))
+
+    def count_tests(self, ids: Sequence[str]) -> None:
+        """Report the number of tests, the first time."""
+        if self.count < 0:
+            self.count = len(ids)
+            self.results.add("tests", Figure.underway(ALL, f"running {self.count} tests"))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """Count the tests that a worker has collected."""
+        self.count_tests(ids)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Count the tests, without workers."""
+        self.count_tests(session.items)  # type: ignore[arg-type]
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Store that a file cannot be imported."""
+        if report.failed:
+            self.fail(report)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Note that a test is running."""
+        self.add(nodeid, f"{CUT}running")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Store a failure at once, other results at the end of the test."""
+        if report.failed:
+            self.failed.add(report.nodeid)
+            self.fail(report)
+        elif report.skipped:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self.skipped[report.nodeid] = reason.removeprefix("Skipped: ")
+        elif report.when == "teardown" and report.nodeid not in self.failed:
+            skipped = self.skipped.get(report.nodeid)
+            self.add(report.nodeid, MEASURED if skipped is None else f"skipped: {skipped}"[:160])
+
+        if report.when == "teardown":
+            self.ended.add(report.nodeid)
+            if len(self.ended) == self.count:
+                leave = threading.Timer(LEAVING, os._exit, [int(bool(self.failed))])
+                leave.daemon = True
+                leave.start()
+
+    def fail(self, report: pytest.CollectReport | pytest.TestReport) -> None:
+        """Store and print a failure."""
+        crash = getattr(report.longrepr, "reprcrash", None)
+        reason = crash.message if crash else (report.longreprtext.strip().splitlines() or ["no reason given"])[-1]
+        self.add(report.nodeid, f"failed: {' '.join(reason.split())}"[:240])
+        writer = self.config.get_terminal_writer()
+        writer.line(f"\nFAILED {report.nodeid}\n{report.longreprtext}")
+        writer.flush()

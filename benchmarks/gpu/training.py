@@ -7,43 +7,63 @@ counts 6 N + 12 L T C operations per token for all of them, N = 12 L C² + V C.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.contender import Benchmark, Contender
-from benchmarks.gpu.figures import Figure, StageSettings, stage
-from benchmarks.gpu.turns import ENVIRONMENT, PEAK, measured
+from benchmarks.contender import Contender
+from benchmarks.gpu.figures import Figure
+from benchmarks.gpu.stage import Measurement, StageSettings, stage
+from benchmarks.gpu.turns import together, turns
+from benchmarks.harness import environment
 from benchmarks.inputs import absolute
 from benchmarks.report import number
-from benchmarks.results import Result, Row
+from benchmarks.results import Row
 from benchmarks.shape import model_settings
 from benchmarks.training.projection import Model
+from training.hardware.device import PEAK_FLOPS
+
+PEAK = PEAK_FLOPS["H200"]
+"""Dense bf16 FLOP/s of one H100 or H200 (data sheet): the denominator of published MFU figures."""
+
+OURS, NANOGPT, HUGGING_FACE = "ours", "nanoGPT", "Hugging Face GPT-2"
 
 
 @dataclass(frozen=True)
-class Rows:
-    """A model, and the batch sizes of each contender, in sequences."""
+class Group:
+    """Contenders that train one model with one batch size, in sequences, in alternating turns."""
 
     model: Model
-    ours: tuple[int, ...]
-    nanogpt: tuple[int, ...]
-    hugging_face: tuple[int, ...]
+    batch: int
+    who: tuple[str, ...]
 
 
-TRAINED = (
-    Rows(Model(12, 12, 768, 1024, 50257, "124M"), (32, 64), (32, 64), (32,)),
-    Rows(Model(12, 6, 768, 1024, 50257, "124M, 6 heads of 128"), (64,), (), ()),
-    Rows(Model(24, 16, 1024, 1024, 50257, "350M"), (32,), (32,), (16,)),
-    Rows(Model(6, 6, 384, 256, 65, "10.7M"), (64, 512), (64, 512), (512,)),
+GPT2 = Model(12, 12, 768, 1024, 50257, "124M")
+WIDE_HEADS = Model(12, 6, 768, 1024, 50257, "124M, 6 heads of 128")
+MEDIUM = Model(24, 16, 1024, 1024, 50257, "350M")
+BABY = Model(6, 6, 384, 256, 65, "10.7M")
+TINY = Model(1, 2, 32, 32, 100, "tiny")
+
+MAIN = (Group(GPT2, 64, (OURS, NANOGPT)), Group(BABY, 64, (OURS, NANOGPT)))
+SIZES = (
+    Group(BABY, 512, (OURS, NANOGPT, HUGGING_FACE)),
+    Group(GPT2, 32, (OURS, NANOGPT, HUGGING_FACE)),
+    Group(WIDE_HEADS, 64, (OURS,)),
+    Group(MEDIUM, 32, (OURS, NANOGPT)),
+    Group(MEDIUM, 16, (HUGGING_FACE,)),
 )
-TINY = (Rows(Model(1, 2, 32, 32, 100, "tiny"), (2,), (2,), (2,)),)
+"""The groups of the stages `training` and `sizes`, the most important first."""
 
 TRANSLATOR_TOKENS = (32768, 131072)
 """Padded tokens per batch of the translator."""
 
 SENTENCE = 16
 """Assumed sentence length in tokens for the operation count; attention contributes only about 1 % of it."""
+
+PREPARE = "import sys; from benchmarks import ours; ours.prepared_and_model(ours.composed(sys.argv[1:]))"
+"""Program that fills the cache with the translator's tokenizer and tokens, while other contenders are set up."""
 
 TINY_TRANSLATOR = (
     "model.width=32 model.layers=1 model.heads=2 data.max_rows=60 tokenizer.vocab_size=300"
@@ -52,38 +72,56 @@ TINY_TRANSLATOR = (
 
 
 @stage
-def training(settings: StageSettings) -> Iterator[Figure]:
-    """Measure training steps in tokens/s, MFU and peak memory: ours, nanoGPT, Hugging Face."""
-    contenders = [one for rows in (TINY if settings.dry_run else TRAINED) for one in of_model(rows, settings)]
-    contenders += translators(settings)
-    benchmark = Benchmark("gpu_training", "Training steps", "tokens", tuple(contenders), contenders[0].name)
-    result = measured(benchmark, settings)
-    yield from (line(row, result, settings.peak) for row in result.rows)
+def training(settings: StageSettings) -> Iterator[Measurement]:
+    """Measure training steps in tokens/s, MFU and peak memory: 124M and 10.7M beside nanoGPT, then the translator."""
+    sizes = (512,) if settings.dry_run else TRANSLATOR_TOKENS
+    names = [translator_name(tokens) for tokens in sizes]
+    if not {*names} <= settings.results.settled("training", settings.since):
+        subprocess.Popen([sys.executable, "-c", PREPARE, *translator_settings(settings)], env=environment({}))
+    for group in [Group(TINY, 2, (OURS, NANOGPT))] if settings.dry_run else MAIN:
+        yield of_group(group, settings)
+    for tokens in sizes:
+        yield together([translator(tokens, settings)], line, settings)
 
 
-def of_model(rows: Rows, settings: StageSettings) -> list[Contender]:
-    """Return all contenders for one model; the first is ours."""
-    model, compiled = rows.model, not settings.dry_run
-    work = {"text": "", "vocabulary": model.vocabulary, "dropout": 0.0, "bf16": True, "compiled": compiled} | model.size
+@stage
+def sizes(settings: StageSettings) -> Iterator[Measurement]:
+    """Measure training steps of the other models and batch sizes, also beside Hugging Face GPT-2."""
+    for group in [Group(TINY, 3, (OURS, HUGGING_FACE))] if settings.dry_run else SIZES:
+        yield of_group(group, settings)
 
-    def contender(who: str, build: str, batch: int, arguments: dict[str, Any]) -> Contender:
-        facts = {"batch": batch, **model.size, "parameters": model.parameters}
-        name = f"{model.name}, {who}, batch {batch} x {model.context}"
-        return Contender(name, build, arguments, who == "ours", model.operations_per_token, facts, ENVIRONMENT)
 
-    def ours(batch: int) -> Contender:
-        arguments = {"settings": own_settings(model, batch, compiled), "vocabulary": model.vocabulary}
-        return contender("ours", "benchmarks.ours:training", batch, arguments)
-
-    def nanogpt(batch: int) -> Contender:
-        arguments = work | {"batch_size": batch, "checkout": absolute(settings.nanogpt)}
-        return contender("nanoGPT", "benchmarks.peers.gpt:nanogpt", batch, arguments)
-
-    def hugging_face(batch: int) -> Contender:
-        arguments = work | {"batch_size": batch}
-        return contender("Hugging Face GPT-2", "benchmarks.peers.gpt:transformers_gpt2", batch, arguments)
-
-    return [*map(ours, rows.ours), *map(nanogpt, rows.nanogpt), *map(hugging_face, rows.hugging_face)]
+def of_group(group: Group, settings: StageSettings) -> Measurement:
+    """Return the measurement of all contenders of a group."""
+    model, batch, compiled = group.model, group.batch, not settings.dry_run
+    work: dict[str, Any] = {
+        "text": "",
+        "vocabulary": model.vocabulary,
+        "dropout": 0.0,
+        "bf16": True,
+        "compiled": compiled,
+    }
+    work |= {"batch_size": batch, **model.size}
+    builds: dict[str, tuple[str, dict[str, Any]]] = {
+        OURS: (
+            "benchmarks.ours:training",
+            {"settings": own_settings(model, batch, compiled), "vocabulary": model.vocabulary},
+        ),
+        NANOGPT: ("benchmarks.peers.gpt:nanogpt", work | {"checkout": absolute(settings.nanogpt)}),
+        HUGGING_FACE: ("benchmarks.peers.gpt:transformers_gpt2", work),
+    }
+    facts = {"batch": batch, **model.size, "parameters": model.parameters}
+    contenders = [
+        Contender(
+            f"{model.name}, {who}, batch {batch} x {model.context}",
+            *builds[who],
+            ours=who == OURS,
+            operations_per_unit=model.operations_per_token,
+            facts=facts,
+        )
+        for who in group.who
+    ]
+    return together(contenders, line, settings)
 
 
 def own_settings(model: Model, batch: int, compiled: bool) -> list[str]:
@@ -92,55 +130,50 @@ def own_settings(model: Model, batch: int, compiled: bool) -> list[str]:
     return [*f"task=gpt model=gpt2 model.bias=false model.dropout=0 {trainer}".split(), *model_settings(model.size)]
 
 
-def translators(settings: StageSettings) -> list[Contender]:
-    """Return contenders for our translator, trained by its recipe on the given pairs or on the built-in corpus."""
+def translator_settings(settings: StageSettings) -> list[str]:
+    """Return overrides of `train.py` for our translator, by its recipe on the given pairs, else on the built-in
+    corpus."""
+    pairs = absolute(settings.pairs)
+    own = ["+experiment=tatoeba", f"data.path={pairs}"] if pairs else ["+experiment=demo_enja"]
+    return own + (["trainer.compile=off", *TINY_TRANSLATOR] if settings.dry_run else ["trainer.compile=on"])
+
+
+def translator_name(tokens: int) -> str:
+    """Return the name of the translator's figure for one batch size."""
+    return f"translator, {OURS}, {tokens} padded tokens"
+
+
+def translator(tokens: int, settings: StageSettings) -> Contender:
+    """Return the contender that trains our translator with a batch of this many padded tokens."""
     from benchmarks.ours import composed
     from model.encoder_decoder import EncoderDecoder
     from model.size import flops_per_token
 
-    pairs = absolute(settings.pairs)
-    own = ["+experiment=tatoeba", f"data.path={pairs}"] if pairs else ["+experiment=demo_enja"]
-    own += ["trainer.compile=off", *TINY_TRANSLATOR] if settings.dry_run else ["trainer.compile=on"]
+    own = translator_settings(settings)
     config = composed(own)
     vocabulary = config.tokenizer.vocab_size
     assert vocabulary is not None  # both experiments set it
     operations = flops_per_token(EncoderDecoder(config.model, vocabulary, vocabulary, shared=True), SENTENCE)
-    return [
-        Contender(
-            f"translator, ours, {tokens} padded tokens",
-            "benchmarks.ours:training",
-            {"settings": [*own, f"data.batch_tokens={tokens}"]},
-            True,
-            operations,
-            {"batch": tokens},
-            ENVIRONMENT,
-        )
-        for tokens in ((512,) if settings.dry_run else TRANSLATOR_TOKENS)
-    ]
+    arguments = {"settings": [*own, f"data.batch_tokens={tokens}"]}
+    name = translator_name(tokens)
+    return Contender(name, "benchmarks.ours:training", arguments, True, operations, {"batch": tokens})
 
 
-def line(row: Row, result: Result, peak: float) -> Figure:
-    """Return a row with tokens per second, memory, MFU and, for our rows, the ratio to nanoGPT's fastest row."""
-    if not row.measured:
-        return Figure(row.name, status=row.status, facts=dict(row.facts))
+def line(row: Row) -> Figure:
+    """Return the figure of a row: tokens per second, memory and MFU; ours is compared with nanoGPT's fastest row."""
     assert row.operations is not None
-    shares = [f"MFU {100 * row.operations / PEAK:.3g} %"]
-    if peak:
-        shares.append(f"{100 * row.operations / peak:.3g} % of peak")
-    if ", ours, " in row.name:
-        model = row.name.partition(", ")[0]
-        rivals = [one.name for one in result.rows if one.name.startswith(f"{model}, nanoGPT")]
-        if rival := result.fastest(rivals):
-            shares.append(
-                f"{row.rate / rival.rate:.2f} x nanoGPT's best, {row.peak_memory / rival.peak_memory:.2f} x its memory"
-            )
-    facts = dict(row.facts) | {
-        "tokens_per_second": row.rate,
+    facts: dict[str, Any] = row.facts | {
+        "rate": row.rate,
         "milliseconds": row.milliseconds,
+        "operations": [row.operations],
         "mfu": row.operations / PEAK,
-        "peak_memory": row.peak_memory,
+        "memory": row.peak_memory,
         "set_up_seconds": row.set_up_seconds,
         "rates": row.rates,
+        "phases": row.phases,
     }
-    shown = f"{number(row.rate)} tokens/s, {row.milliseconds:.3g} ms, {row.peak_memory / 1e9:.3g} GB"
-    return Figure(row.name, shown, ", ".join(shares), facts=facts)
+    model, _, _ = row.name.partition(f", {OURS}, ")
+    if model != row.name:
+        facts["rivals"] = f"{model}, {NANOGPT}"
+    shown = f"{number(row.rate)} tokens/s, {row.milliseconds:.3g} ms, {row.peak_memory / 1e9:.3g} GB{turns(row)}"
+    return Figure(row.name, shown, f"MFU {100 * facts['mfu']:.3g} %", facts=facts)

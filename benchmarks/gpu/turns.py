@@ -1,30 +1,51 @@
-"""Run the harness with settings that fit the time budget of a stage."""
+"""Measure contenders with the harness: in alternating turns, each phase and each figure reported at once."""
 
 from __future__ import annotations
 
-import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from benchmarks.contender import Benchmark
-from benchmarks.gpu.figures import StageSettings
-from benchmarks.harness import MeasureSettings, measure
-from benchmarks.results import Result
-from training.hardware.device import PEAK_FLOPS
+from benchmarks.contender import Contender
+from benchmarks.gpu.figures import Figure
+from benchmarks.gpu.stage import Measurement, Report, StageSettings
+from benchmarks.harness import MeasureSettings, alternate
+from benchmarks.results import Row
+from data.processes import cores
 
-PEAK = PEAK_FLOPS["H200"]
-"""Dense bf16 FLOP/s of one H100 or H200 (data sheet): the denominator of published MFU figures."""
+ROUNDS, TURN, WARM_UP = 3, 1.0, 0.5
 
-ROUNDS, TURN, WARM_UP, AT_ONCE = 3, 1.0, 0.5, 4
-"""`AT_ONCE` contenders fit in an H200's memory together (nanoGPT at 64 x 1024: about 50 GB)."""
+PATIENCE = 90.0
+"""Seconds after which a contender is given up; a cold compilation takes 20 to 40 s (H200, 16 cores)."""
 
-ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
-"""Environment of every contender: each gets few compiler threads, because several compile in parallel."""
+LEAST = 30.0
+"""Time without which no contenders are started."""
 
 
-def measured(benchmark: Benchmark, settings: StageSettings) -> Result:
-    """Run `measure` within the stage's time limit; a dry run takes each step once."""
-    with tempfile.TemporaryDirectory() as folder:
-        few = MeasureSettings(1, 0.01, 0.0, to=folder)
-        full = MeasureSettings(ROUNDS, TURN, WARM_UP, to=folder, at_once=AT_ONCE)
-        chosen = few if settings.dry_run else full
-        chosen.limit = settings.seconds
-        return measure(benchmark, chosen, {"bf16": settings.peak or PEAK})
+def together(
+    contenders: Sequence[Contender], line: Callable[[Row], Figure], settings: StageSettings, least: float = LEAST
+) -> Measurement:
+    """Return the measurement of contenders that are set up in parallel and then take alternating turns.
+
+    Each turn rewrites the figure of its contender, `line(row)`. If another machine has measured some of the contenders,
+    they are measured again here, beside those that are missing. least: time without which they are not begun.
+    """
+    threads = {"TORCHINDUCTOR_COMPILE_THREADS": str(max(1, cores() // len(contenders)))}
+
+    def take(wanted: Sequence[str], report: Report) -> None:
+        elsewhere = {one.what for one in settings.results.figures() if one.machine != settings.machine}
+        chosen = [replace(one, environment=threads) for one in contenders if one.name in {*wanted, *elsewhere}]
+        full = MeasureSettings(ROUNDS, TURN, WARM_UP, at_once=len(chosen), patience=PATIENCE)
+        short = MeasureSettings(2, 0.01, 0.0, at_once=len(chosen))
+
+        def begun(row: Row, doing: str) -> None:
+            report(Figure.underway(row.name, doing, phases=dict(row.phases)))
+
+        for row in alternate(chosen, short if settings.dry_run else full, settings.deadline, begun):
+            report(line(row) if row.measured else Figure(row.name, status=row.status, facts={"phases": row.phases}))
+
+    return Measurement(tuple(one.name for one in contenders), take, least)
+
+
+def turns(row: Row) -> str:
+    """Return the note of a row that was measured for a single turn."""
+    return " (1 turn)" if len(row.rounds) == 1 else ""

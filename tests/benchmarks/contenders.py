@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 
@@ -68,6 +69,17 @@ def crowded(mark: str) -> Step:
         Path(mark).touch()
         raise RuntimeError("out of memory")
     return lambda: 1
+
+
+def hanging(after: int) -> Step:
+    """Return a step that takes 0.1 s, but never ends after a number of calls."""
+    calls = itertools.count(1)
+
+    def step() -> int:
+        time.sleep(600 if next(calls) > after else 0.1)
+        return 1
+
+    return step
 
 
 def endless() -> Step:

@@ -1,30 +1,43 @@
-"""GPU stages: all of them on a CPU with tiny sizes, and how failures are reported."""
+"""GPU stages: how figures are stored, what a second call repeats, and how failures are reported."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from benchmarks.contender import Contender
 from benchmarks.gpu import run as stages
+from benchmarks.gpu import tests as gpu_tests
 from benchmarks.gpu.attention import Case, inputs, line, operations
-from benchmarks.gpu.figures import Figure, Stage, StageSettings, read_figures, stage, table
+from benchmarks.gpu.figures import CUT, MEASURED, NO_TIME, STAGES, WHOLE, Figure, Results, comparison, table
+from benchmarks.gpu.gradients import compared
 from benchmarks.gpu.pages import NOTHING, gpu_tables
+from benchmarks.gpu.quality import TEXT, TRANSLATION, Progress, lengths
 from benchmarks.gpu.roofline import bottleneck, of_gpt, of_translator
-from benchmarks.gpu.run import PLAN, GPUSettings, Results, gpu, load, wanted
-from benchmarks.gpu.tests import outcome
-from benchmarks.gpu.tests import tests as stage_tests
+from benchmarks.gpu.run import BUDGETS, GPUSettings, gpu, locked, wanted
+from benchmarks.gpu.stage import Measurement, StageSettings, children, single, stage
+from benchmarks.gpu.turns import together
 from benchmarks.training.projection import Model
 from benchmarks.zipf import zipf_ids
 from configs.errors import UserError
+from data.batches.batch import Batch
 from tests.conftest import ROOT, environment
+from training.hardware.compilation import TrainingLoss
+from training.hardware.compiled_check import WrongGradient
+from training.optimizer.weights import Weights
 
 
 def bash(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -46,15 +59,14 @@ def files() -> set[Path]:
 
 
 @pytest.mark.slow
-def test_a_dry_run_goes_through_every_stage_and_leaves_nothing() -> None:
-    """Guards against a script whose bugs show only on the GPU machine, where time is limited."""
+def test_a_dry_run_without_a_folder_leaves_nothing() -> None:
+    """Guards against results of tiny models, or prepared data, left in the repository."""
     before = files()
-    done = bash("gpu.sh", "--dry-run")
+    done = bash("gpu.sh", "--dry-run", "stages=machine")
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = [row.split(" | ") for row in done.stdout.splitlines() if row.startswith("| ")][1:]
-    assert {row[0].removeprefix("| ") for row in rows} == set(PLAN)
-    assert "failed:" not in done.stdout
-    assert "not measured:" not in done.stdout
+    assert "| machine | device | " in done.stdout
+    assert "0 failed; left: nothing\n" in done.stdout
+    assert " machine | copy of " in done.stderr  # also while it runs
     assert files() == before
 
 
@@ -62,55 +74,65 @@ def test_a_dry_run_goes_through_every_stage_and_leaves_nothing() -> None:
 def test_a_stage_that_fails_is_a_row_and_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against a failure that aborts all stages or goes unnoticed, and against the loss of an earlier call's
     results."""
-    results = Results(tmp_path / "out", dry_run=True)
-    results.keep(Stage("machine", [Figure("copy", "4 TB/s")], 1.0))
-    results.keep(Stage("text", [Figure("shakespeare_gpu", "1.4")], 60.0))
-    empty = tmp_path / "empty.txt"
+    out, empty = tmp_path / "out", tmp_path / "empty.txt"
+    out.mkdir()
     empty.touch()
+    Results(out, dry_run=True).add("machine", Figure("copy", "4 TB/s"))
+    settings = {"out": str(out), "text": str(empty), "stages": "text", "dry_run": True}
     with pytest.raises(SystemExit) as ended:
-        gpu(GPUSettings(out=str(tmp_path / "out"), text=str(empty), stages="text", dry_run=True))
+        gpu(GPUSettings(**settings))  # type: ignore[arg-type]
     assert ended.value.code == 1
-    assert "| text | shakespeare_gpu | failed: train.py ended with code 2 |" in capsys.readouterr().out
-    results.keep(Stage("machine", [Figure("machine", status="not measured: no time left")]))
-    kept = load(tmp_path / "out" / "gpu.json", dry_run=True)
-    assert [(stage.name, stage.figures[0].status.split(":")[0]) for stage in kept] == [
-        ("machine", "measured"),
-        ("text", "failed"),
-    ]
-    assert "===== text: " in (tmp_path / "out" / "gpu.log").read_text(encoding="utf-8")
+    name = "shakespeare_gpu, 1 minute of training"
+    assert f"| text | {name} | failed: train.py ended with code 2 |" in capsys.readouterr().out
+    assert "| machine | copy | 4 TB/s |" in (out / "gpu.md").read_text(encoding="utf-8")
+    log = (out / "gpu.log").read_text(encoding="utf-8")
+    assert log.count("===== text: ") == 2  # the second with the time that remained
+    with pytest.raises(SystemExit):
+        gpu(GPUSettings(**settings))  # type: ignore[arg-type]
+    assert (out / "gpu.log").read_text(encoding="utf-8") == log  # what has failed twice is not repeated
 
 
-def test_a_stage_without_time_is_cut_and_one_without_end_is_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Guards against the loss of the final table when time runs out."""
-    kept: list[Stage] = []
-    with (tmp_path / "log").open("w") as log:
-        stages.run("machine", 1.0, [], tmp_path, log, True, kept.append)
-        monkeypatch.setattr(stages, "SHORTEST", 0.0)
-        monkeypatch.setattr(stages, "GRACE", 0.05)
-        stage(lambda _: [Figure("device", "one that was there")])(StageSettings(to=str(tmp_path / "machine.json")))
-        stages.run("machine", 0.0, [], tmp_path, log, True, kept.append)
-        monkeypatch.setattr(stages, "GRACE", 60.0)
-        stages.run("nonsense", 1.0, [], tmp_path, log, True, kept.append)
-    cut, stopped, unknown = kept
-    assert [one.figures[-1].status for one in (cut, stopped)] == [
-        "not measured: no time left",
-        "failed: did not finish within 0 s",
-    ]
-    assert stopped.figures[0].what == "device"
-    assert unknown.figures[0].status.startswith("failed: exit code 2: error: gpu_nonsense: no such command")
-    assert not cut.failures
+@pytest.fixture
+def call(tmp_path: Path) -> Iterator[stages.Call]:
+    """Return a call in an empty folder."""
+    with ExitStack() as stack:
+        yield stages.prepared(GPUSettings(dry_run=True, out=str(tmp_path / "out")), stack)
 
 
-def test_the_plan_ends_in_time_without_its_last_stage() -> None:
-    """Guards against a plan that uses up the ten minutes of GPU time before the table is printed."""
-    assert sum(list(PLAN.values())[:-1]) + stages.GRACE + stages.END < GPUSettings().seconds < 540
+@pytest.mark.slow
+def test_a_stage_that_does_not_end_says_what_it_waited_for(call: stages.Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against a stage that is killed without a word, and one whose processes go on after it."""
+    monkeypatch.setattr(stages, "GRACE", 0.0)
+    others = children()
+    stages.run("text", 7.0, call)
+    (_, cut) = call.results.figures("text")
+    assert cut.what == "shakespeare_gpu, 1 minute of training"
+    assert cut.status.startswith(CUT)
+    assert children() == others
+
+
+@pytest.mark.slow
+def test_a_stage_that_dies_is_a_failure_with_its_last_line(call: stages.Call) -> None:
+    """Guards against a crash that looks like a lack of time."""
+    stages.run("nonsense", 60.0, call)
+    (whole,) = [line for line in call.results.lines()[0] if line.failed]
+    assert (whole.stage, whole.what) == ("nonsense", WHOLE)
+    assert whole.status.startswith("failed: exit code 2: error: gpu_nonsense: no such command")
+
+
+def test_the_most_important_stages_fit_in_a_short_call() -> None:
+    """Guards against a plan whose first stages use up a call, and stages without a budget or a title."""
+    assert list(BUDGETS) == list(STAGES)
+    first = ("text", "gradients", "tests", "training")
+    assert tuple(BUDGETS)[:4] == first
+    least = sum(BUDGETS[name] for name in first[:3]) + stages.GRACE + stages.END
+    assert 280 - least > 80  # for 124M beside nanoGPT, compiled at the same time
+    assert GPUSettings().seconds < 540
 
 
 def test_mistakes_are_found_before_anything_starts(tmp_path: Path) -> None:
     """Guards against GPU time wasted on a misspelt path."""
-    with pytest.raises(UserError, match="stages=attn: unknown stage attn; choose from machine, tests, attention"):
+    with pytest.raises(UserError, match="stages=attn: unknown stage attn; choose from text, gradients, tests"):
         wanted("attn")
     with pytest.raises(UserError, match="text=nowhere: no such file or folder"):
         gpu(GPUSettings(text="nowhere", out=str(tmp_path / "out")))
@@ -119,55 +141,327 @@ def test_mistakes_are_found_before_anything_starts(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_nothing_starts(tmp_path: Path) -> None:
+    """Guards against minutes of the GPU machine in which a torch without CUDA measures the processor."""
+    done = bash("gpu.sh", f"out={tmp_path / 'out'}", f"work={tmp_path / 'work'}")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: torch {torch.__version__} finds no CUDA GPU; ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
 def test_results_never_mix_with_those_of_a_dry_run(tmp_path: Path) -> None:
-    """Guards against figures of tiny models among real ones, and a traceback for a truncated file."""
-    Results(tmp_path, dry_run=False).keep(Stage("machine", [Figure("copy", "4 TB/s")], 1.0))
+    """Guards against figures of tiny models among real ones."""
+    Results(tmp_path).add("machine", Figure("copy", "4 TB/s"))
     with pytest.raises(UserError, match="contains the results of a real run"):
-        Results(tmp_path, dry_run=True)
-    (tmp_path / "gpu.json").write_text('{"stages": [')
-    with pytest.raises(UserError, match="not a valid results file"):
-        Results(tmp_path, dry_run=False)
+        gpu(GPUSettings(dry_run=True, out=str(tmp_path)))
 
 
-def test_half_written_figures_are_none(tmp_path: Path) -> None:
-    """Guards against a missing table because a stage was stopped while it wrote its figures."""
-    (tmp_path / "half.json").write_text('[{"what": "copy", "fig')
-    assert read_figures(tmp_path / "half.json") == read_figures(tmp_path / "missing.json") == []
+def test_two_calls_wait_for_each_other(tmp_path: Path) -> None:
+    """Guards against a call whose figures are those of a busy GPU, and temporary files of killed calls."""
+    path = tmp_path / "lock"
+    with (
+        locked(path) as (_, temporary),
+        pytest.raises(UserError, match="another call is running"),
+        locked(path, seconds=0.3),
+    ):
+        pass
+    assert not temporary.exists()
+    left = tmp_path / "left"
+    (left / "run").mkdir(parents=True)
+    path.write_text(str(left), encoding="utf-8")  # as after a kill
+    with locked(path):
+        assert not left.exists()
 
 
-def test_a_stage_that_fails_at_once_leaves_no_earlier_figures(tmp_path: Path) -> None:
-    """Guards against figures of an earlier run reported as those of a stage that failed before its first figure."""
-
-    def failing(_: StageSettings) -> Iterator[Figure]:
-        raise RuntimeError("no GPU")
-        yield
-
-    settings = StageSettings(to=str(tmp_path / "stage.json"))
-    stage(lambda _: [Figure("speed", "1")])(settings)
-    with pytest.raises(RuntimeError, match="no GPU"):
-        stage(failing)(settings)
-    assert json.loads(Path(settings.to).read_text()) == []
+def test_a_line_that_was_cut_off_costs_no_other_line(tmp_path: Path) -> None:
+    """Guards against the loss of all figures because a process was killed while it wrote one."""
+    results = Results(tmp_path)
+    results.add("machine", Figure("copy", "4 TB/s"))
+    whole = results.path.read_bytes()
+    for end in range(1, len(whole)):
+        results.path.write_bytes(whole + whole[:end])
+        assert [figure.figure for figure in results.figures()] == ["4 TB/s"]
+        results.add("maps", Figure("a map", "1 ms"))
+        assert [figure.figure for figure in results.figures()] == ["4 TB/s", "1 ms"]
 
 
-def test_a_junit_report_becomes_counts_and_a_line_for_each_failure() -> None:
-    """Guards against failed GPU tests that the table reports as measured."""
-    report = ElementTree.fromstring(
-        "<testsuites><testsuite><testcase name='a'/><testcase name='b'><failure message='0.2 is not\n0.1'/></testcase>"
-        "<testcase name='c'><skipped/></testcase></testsuite></testsuites>"
-    )
-    counts, failure = outcome(report)
-    assert counts.figure == "1 passed, 1 failed, 1 skipped"
-    assert (failure.what, failure.status) == ("b", "failed: 0.2 is not 0.1")
+def test_a_figure_is_replaced_by_a_newer_one_only(tmp_path: Path) -> None:
+    """Guards against a call that is cut off and hides what an earlier one has measured."""
+    results = Results(tmp_path)
+
+    def status_after(*statuses: str) -> str:
+        for status in statuses:
+            results.add("machine", Figure("copy", status=status))
+        return results.figures()[0].status
+
+    assert status_after(NO_TIME, f"{CUT}compiling") == f"{CUT}compiling"
+    assert status_after(NO_TIME) == f"{CUT}compiling"
+    assert status_after("failed: x") == "failed: x"
+    assert status_after(f"{CUT}compiling", NO_TIME, "skipped: y") == "failed: x"
+    assert status_after(MEASURED, f"{CUT}compiling", NO_TIME, "skipped: y") == MEASURED
+    assert status_after("failed: z") == "failed: z"
 
 
-def test_files_of_tests_are_rows_of_their_own_and_end_in_time(tmp_path: Path) -> None:
-    """Guards against a hanging test that hides the results of the other test files."""
-    stage_tests(StageSettings(to=str(tmp_path / "cut.json"), seconds=0.0))
-    cut = read_figures(tmp_path / "cut.json")
-    assert {figure.what for figure in cut} == {
-        f"tests marked gpu, {path.name}" for path in (ROOT / "tests" / "gpu").glob("test_*.py")
+def plan_of(taken: list[str], broken: int = 0) -> Callable[[StageSettings], None]:
+    """Return a stage of three measurements that notes which are taken; the second fails the first `broken` times."""
+    failures = iter([True] * broken)
+
+    def figure(name: str) -> Figure:
+        taken.append(name)
+        if name == "b" and next(failures, False):
+            raise ValueError("two\nlines")
+        return Figure(name, "1", facts={"rate": 1.0})
+
+    @stage
+    def machine(settings: StageSettings) -> Iterator[Measurement]:
+        for name in "abc":
+            yield single(name, lambda name=name: figure(name), 1.0)  # type: ignore[misc]
+
+    return machine
+
+
+def test_a_second_call_measures_what_is_missing_or_has_failed(tmp_path: Path) -> None:
+    """Guards against time spent twice on one figure, a failure that ends the whole stage, and one that is repeated for
+    ever."""
+    taken: list[str] = []
+    run, results = plan_of(taken, broken=9), Results(tmp_path)
+    for expected, complete in (("abc", False), ("abcb", True), ("abcb", True)):
+        run(StageSettings(out=str(tmp_path)))
+        assert "".join(taken) == expected
+        assert results.is_complete("machine", "") is complete
+    assert [figure.status for figure in results.figures()] == [
+        MEASURED,
+        "failed: ValueError: two lines",
+        MEASURED,
+        "complete",
+    ]
+    assert not results.is_complete("machine", "nanogpt")  # another input: rows that were skipped can be measured
+    again = time.time()
+    assert not results.is_complete("machine", "", again)
+    run(StageSettings(out=str(tmp_path), since=again))
+    assert "".join(taken) == "abcbabc"
+
+
+def test_what_does_not_fit_is_left_for_another_call(tmp_path: Path) -> None:
+    """Guards against measurements that are begun without the time to end."""
+    taken: list[str] = []
+    run, results = plan_of(taken), Results(tmp_path)
+    run(StageSettings(out=str(tmp_path), until=time.time() + 0.5))
+    assert not taken
+    assert {figure.status for figure in results.figures() if figure.what != WHOLE} == {NO_TIME}
+    assert not results.is_complete("machine", "")
+    run(StageSettings(out=str(tmp_path)))
+    assert taken == ["a", "b", "c"]
+
+
+@pytest.mark.slow
+def test_contenders_of_another_machine_are_measured_again_beside_the_missing_ones(tmp_path: Path) -> None:
+    """Guards against the ratio of two GPUs reported as that of two programs, and a second measurement on one GPU."""
+    contenders = [
+        Contender(name, "tests.benchmarks.contenders:holding", {"megabytes": 1}, facts={"rows": 1.0}) for name in "ab"
+    ]
+
+    def names(machine: str, wanted: Sequence[str]) -> list[str]:
+        settings = StageSettings(out=str(tmp_path), machine=machine, dry_run=True)
+        found: list[str] = []
+
+        def report(figure: Figure) -> None:
+            settings.results.add("training", figure)
+            found.extend([figure.what] if figure.measured else [])
+
+        together(contenders, lambda row: Figure(row.name, facts={"rate": row.rate}), settings).take(wanted, report)
+        return sorted(set(found))
+
+    assert names("H100", ["a"]) == ["a"]
+    assert names("H100", ["b"]) == ["b"]
+    Results(tmp_path, "H200").add("training", Figure("a"))
+    assert names("H100", ["b"]) == ["a", "b"]
+
+
+def test_comparisons_are_of_one_machine_and_come_from_all_calls() -> None:
+    """Guards against a ratio of two machines, and one that is missing because the rival was measured later."""
+    facts = {"rate": 3.0, "memory": 2.0, "operations": [4e14, 2e14], "rivals": "124M, nanoGPT"}
+    ours = Figure("124M, ours", beside="MFU 40 %", facts=facts, machine="H100")
+    rivals = [
+        Figure(f"124M, nanoGPT, batch {rate}", facts={"rate": rate, "memory": 4.0}, machine=machine)
+        for rate, machine in ((1.0, "H100"), (2.0, "H100"), (9.0, "H200"))
+    ]
+    peak = Figure("product", facts={"flops": 8e14}, machine="H100")
+    assert comparison(ours, [ours]) == "MFU 40 %"
+    assert comparison(ours, [ours, *rivals, peak]) == ("MFU 40 %, 50/25 % of peak, 1.50 x nanoGPT, 0.50 x its memory")
+
+
+def test_a_training_that_learns_nothing_is_seen_at_once(tmp_path: Path) -> None:
+    """Guards against the minute of training whose loss fell by half a percent, with exit code 0 (torch 2.11)."""
+    log = tmp_path / "log.txt"
+    assert Progress.read(tmp_path) == Progress()
+
+    def step(number: int, loss: str, norm: str) -> str:
+        progress = f"step {number}/2500   4.0 % of 1 min"
+        return f"{progress} | loss {loss} | lr 1.00e-03 | norm {norm} | 15 ms | 1.1M tok/s | epoch 0.10 | eta 1:00\n"
+
+    log.write_text(step(100, "4.3217", "0.00"), encoding="utf-8")
+    assert Progress.read(tmp_path).problem == ""
+    log.write_text(step(100, "4.3217", "0.00") + step(200, "4.3", "0.00") + step(300, "4.2", "1.0")[:40], "utf-8")
+    assert Progress.read(tmp_path).problem == "learns nothing: gradient norm 0.00 in every line, up to step 200"
+    record = '{"step": 200, "val/loss": 4.29}\n'
+    (tmp_path / "metrics.jsonl").write_text(record + record[:9], encoding="utf-8")
+    nothing = "learns nothing: training loss 4.3217 at step 100, 4.2980 at the end"
+    for last, shortfall in (("4.2980", nothing), ("2", "")):
+        log.write_text(step(100, "4.3217", "0.70") + step(200, last, "1.04"), encoding="utf-8")
+        progress = Progress.read(tmp_path)
+        assert (progress.problem, progress.shortfall) == ("", shortfall)
+    assert progress.shown == "step 200, loss 2.0000, gradient norm 1.04; validation loss 4.2900 at step 200"
+
+
+def test_a_shorter_training_is_no_substitute_for_the_wanted_one() -> None:
+    """Guards against two minutes of training reported as five, and five minutes that are never tried again."""
+
+    def names(seconds: float, *settled: str) -> list[str]:
+        settings = StageSettings(text="t", pairs="p", until=time.time() + seconds)
+        return [one.names[0].split(", ")[1] for one in lengths(TRANSLATION, settings, {*settled})]
+
+    five, two = "5 minutes of training", "2 minutes of training"
+    assert names(500) == [five]
+    assert names(200) == [two, five]
+    assert names(30) == [five]
+    assert names(200, f"tatoeba, {two}") == [five]
+    assert names(500, f"tatoeba, {five}") == []
+    assert TEXT.seconds(1) < BUDGETS["text"]
+
+
+@pytest.mark.parametrize(("factor", "error"), [(0.0, "1"), (float("nan"), "inf")])
+def test_a_gradient_of_zero_or_nan_is_no_rounding(factor: float, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against a comparison that a missing gradient passes."""
+    gradients_of = Weights.gradients_of
+
+    def wrong(weights: Weights, loss: torch.Tensor, divisor: float) -> list[torch.Tensor]:
+        first, *others = gradients_of(weights, loss, divisor)
+        return [factor * first, *others]
+
+    monkeypatch.setattr(Weights, "gradients_of", wrong)
+    with pytest.raises(ArithmeticError, match=rf"^eager {error} \(.*weight\); at most 0.01 is rounding$"):
+        compared("", "gpt", torch.float32, compiling=False)
+
+
+@pytest.mark.slow
+def test_compiled_gradients_are_those_of_the_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against eager code that is measured as compiled, after the trainer has rejected the compiled code."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))  # no code generation
+    figure = compared("", "gpt", torch.float32, compiling=True)
+    assert re.fullmatch(r"eager \S+e-0[67] \(.*weight\), compiled \S+e-0[67] \(.*weight\)", figure.figure)
+
+    def rejected(loss: TrainingLoss, batch: Batch, targets: int) -> None:
+        raise WrongGradient("an error of 100 %")
+
+    monkeypatch.setattr(TrainingLoss, "check", rejected)
+    with pytest.raises(ArithmeticError, match=r"^an error of 100 %; training continues uncompiled$"):
+        compared("", "gpt", torch.float32, compiling=True)
+
+
+GPU_TESTS = """
+import os, time
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+@pytest.mark.parametrize("letter", ["a", "b"])
+def test_passes(letter):
+    with open(os.environ["RAN"], "a") as file:
+        file.write(letter)
+
+def test_passes_too():
+    pass
+
+def test_fails():
+    assert 1 == 2, "as it should"
+
+@pytest.fixture
+def broken():
+    yield
+    raise ValueError("in the teardown")
+
+def test_breaks(broken):
+    pass
+
+def test_skips():
+    pytest.skip("needs two GPUs")
+
+def test_hangs():
+    time.sleep(float(os.environ["HANGS"]))
+
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("xdist", [True, False])
+def test_the_result_of_each_test_is_stored_at_once_and_passed_tests_do_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, xdist: bool
+) -> None:
+    """Guards against a hanging test that hides the results of the others, and failures without their reason."""
+    folder, ran = tmp_path / "gpu", tmp_path / "ran"
+    folder.mkdir()
+    (folder / "test_some.py").write_text(GPU_TESTS, encoding="utf-8")
+    monkeypatch.setenv("RAN", str(ran))
+    if not xdist:
+        monkeypatch.setattr(gpu_tests, "find_spec", lambda name: None)
+
+    @stage
+    def tests(settings: StageSettings) -> Iterator[Measurement]:
+        yield Measurement((gpu_tests.ALL,), lambda _, report: gpu_tests.run(folder, settings, report), 0.0)
+
+    def run(hangs: bool, out: Path = tmp_path) -> tuple[Figure, dict[str, str]]:
+        monkeypatch.setenv("HANGS", "600" if hangs else "0")
+        settings = StageSettings(out=str(out), dry_run=True)
+
+        def stop() -> None:
+            while not any(figure.what.endswith("test_hangs") for figure in settings.results.figures()):
+                time.sleep(0.1)
+            settings.deadline = time.monotonic()
+
+        if hangs:
+            threading.Thread(target=stop, daemon=True).start()
+        tests(settings)
+        by_name = {figure.what: figure for figure in settings.results.figures()}
+        each = {name.partition("::")[2]: one.status for name, one in by_name.items() if "file" in one.facts}
+        return by_name[gpu_tests.ALL], each
+
+    cut, each = run(hangs=True)
+    assert each == {
+        "test_passes[a]": MEASURED,
+        "test_passes[b]": MEASURED,
+        "test_passes_too": MEASURED,
+        "test_fails": "failed: AssertionError: as it should assert 1 == 2",
+        "test_breaks": "failed: ValueError: in the teardown",
+        "test_skips": "skipped: needs two GPUs",
+        "test_hangs": f"{CUT}running",
     }
-    assert all(figure.status.startswith("not measured: no time left") for figure in cut)
+    assert cut.status == f"{CUT}running tests: 3 passed, 2 failed, 1 skipped, 1 not measured"
+    whole, each = run(hangs=False)
+    assert (whole.status, whole.figure) == (MEASURED, "4 passed, 2 failed, 1 skipped")
+    assert each["test_hangs"] == MEASURED
+    assert "".join(sorted(ran.read_text())) == "ab"  # not again
+    (folder / "test_broken.py").write_text("import nowhere", encoding="utf-8")
+    broken, each = run(False, tmp_path / "other")
+    assert broken.status.endswith("; the next run repeats the 3 that failed")
+    assert each[""] == "failed: E ModuleNotFoundError: No module named 'nowhere'"
+    assert each["test_hangs"] == MEASURED
+
+
+def test_a_row_for_each_file_of_tests_and_for_each_failure() -> None:
+    """Guards against a table of 200 passed tests in which nobody finds the one that failed."""
+    found = [
+        Figure(f"t.py::{name}", status=status, stage="tests", facts={"file": "t.py"})
+        for name, status in (("a", MEASURED), ("b", MEASURED), ("c", "failed: 0.2"), ("d", f"{CUT}running"))
+    ]
+    assert table(found).splitlines()[2:] == [
+        "| tests | t.py | 2 passed, 1 failed, 1 not measured |  |",
+        "| tests | t.py::c | failed: 0.2 |  |",
+        f"| tests | t.py::d | {CUT}running |  |",
+    ]
 
 
 def test_programs_that_tests_start_find_the_wheels_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,9 +478,9 @@ def test_attention_counts_as_the_papers_do() -> None:
     rows, heads, length, width = query.shape
     assert operations(2048, 256, 512, causal=False) == 4 * rows * heads * length**2 * width
     assert operations(2048, 256, 512, causal=True) == 2 * rows * heads * length**2 * width
-    shown = line(Case("flash", 64, True, False), {4096: (5e14, 4e14), 512: (2e14, 1e14)}, 8e14, "", [])
+    shown = line(Case("flash", 64, True, False), {4096: (5e14, 4e14), 512: (2e14, 1e14)}, "", [])
     assert shown.figure == "512 200/100, 4k 500/400 TFLOP/s"
-    assert shown.beside == "62/50 % of peak"
+    assert shown.facts["operations"] == [5e14, 4e14]
 
 
 def test_padding_masks_leave_every_query_a_key() -> None:
@@ -202,17 +496,22 @@ def test_the_pages_show_the_newest_measurement_and_no_dry_run(tmp_path: Path) ->
     """Guards against figures of a tiny model on a CPU in docs/gpu.md."""
     assert gpu_tables(tmp_path) == NOTHING
     for name, dry_run in (("gpu-2026-01-01", False), ("gpu-2026-01-02", True)):
-        Results(tmp_path / name, dry_run).keep(Stage("maps", [Figure("a map", f"of {name}", "much")], 2.0))
+        (tmp_path / name).mkdir()
+        Results(tmp_path / name, "H200", dry_run).add("maps", Figure("a map", f"of {name}", "much"))
     shown = gpu_tables(tmp_path)
     assert "### Recording attention maps" in shown
     assert "| a map | of gpu-2026-01-01 | much |" in shown
+    assert "; H200." in shown
     assert "gpu-2026-01-02" not in shown
 
 
 def test_every_figure_of_every_stage_is_in_the_one_table() -> None:
-    """Guards against a skipped row that is missing, or that breaks the table with a "|" in its reason."""
-    shown = table([Stage("maps", [Figure("a", "1 ms", "x"), Figure("b", status="skipped: no | here")])])
-    assert shown.splitlines()[2:] == ["| maps | a | 1 ms | x |", "| maps | b | skipped: no / here |  |"]
+    """Guards against a skipped row that is missing, or that breaks the table with a "|" in its reason, and against
+    figures of two machines that look like those of one."""
+    found = [Figure("a", "1 ms", "x", stage="maps"), Figure("b", status="skipped: no | here", stage="maps")]
+    assert table(found).splitlines()[2:] == ["| maps | a | 1 ms | x |", "| maps | b | skipped: no / here |  |"]
+    found[0].machine, found[1].machine = "H100", "H200"
+    assert table(found).splitlines()[2] == "| maps | a | 1 ms | x | H100 |"
 
 
 def test_the_roofline_counts_what_the_formulas_say() -> None:
@@ -271,6 +570,7 @@ def test_what_travels_to_a_gpu_machine_is_weighed(tmp_path: Path) -> None:
 
 def test_results_are_plain_json(tmp_path: Path) -> None:
     """Guards against a results file that only this version can read."""
-    Results(tmp_path, dry_run=False).keep(Stage("machine", [Figure("copy", facts={"bandwidth": 4e12})], 1.0))
-    values = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))
-    assert values["stages"][0]["figures"][0]["facts"] == {"bandwidth": 4e12}
+    Results(tmp_path, "H200").add("machine", Figure("copy", facts={"bandwidth": 4e12}))
+    values = json.loads((tmp_path / "gpu.jsonl").read_text(encoding="utf-8"))
+    assert values["facts"] == {"bandwidth": 4e12}
+    assert (values["stage"], values["machine"], values["dry_run"]) == ("machine", "H200", False)

@@ -2,12 +2,14 @@
 
 import itertools
 import platform
+import re
+import time
 from pathlib import Path
 
 import pytest
 
 from benchmarks.contender import Benchmark, Contender
-from benchmarks.harness import MeasureSettings, measure
+from benchmarks.harness import MeasureSettings, alternate, measure
 from benchmarks.results import Result
 
 
@@ -115,15 +117,40 @@ def test_who_fails_in_company_gets_another_try_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_who_is_not_ready_in_time_is_cut_and_the_others_are_measured(tmp_path: Path) -> None:
-    """Guards against one endless compilation that costs the figures of all other contenders."""
-    benchmark = Benchmark(
-        "trivial", "Nothing much", "things", (contender("endless"), contender("holding", megabytes=1)), "endless"
-    )
-    settings = MeasureSettings(rounds=1, seconds=0.02, warm_up=0.0, to=str(tmp_path), at_once=2, limit=5.0)
-    result = measure(benchmark, settings, {"bf16": 1e12})
-    assert [row.status for row in result.rows] == ["not measured: set-up exceeded the time limit", "measured"]
-    assert result.rows[1].rounds
+@pytest.mark.parametrize("limit", ["patience", "deadline"])
+def test_who_is_not_ready_in_time_is_cut_and_the_others_are_measured(limit: str) -> None:
+    """Guards against one endless compilation that costs the figures of all other contenders, and a row that does not
+    say what it waited for."""
+    settings = MeasureSettings(rounds=1, seconds=0.4, warm_up=0.0, at_once=2)
+    settings.patience = 6.0 if limit == "patience" else None
+    deadline = time.monotonic() + (6.0 if limit == "deadline" else 60.0)
+    both = [contender("endless"), contender("holding", megabytes=1)]
+    rows = {row.name: row for row in alternate(both, settings, deadline)}
+    assert re.fullmatch("not measured: cut off while building, [56] s after its start", rows["endless"].status)
+    assert rows["holding"].measured
+
+
+@pytest.mark.slow
+def test_who_does_not_end_a_turn_keeps_the_turns_before() -> None:
+    """Guards against a step that hangs, for which the other contenders would wait for ever."""
+    settings = MeasureSettings(rounds=3, seconds=0.02, warm_up=0.0, patience=8.0)
+    *_, row = alternate([contender("hanging", after=4)], settings)  # a step for the set-up, two for each turn
+    assert row.status.startswith("not measured: cut off while measuring, ")
+    assert len(row.rounds) == 1
+
+
+@pytest.mark.slow
+def test_every_phase_and_every_turn_is_told_at_once() -> None:
+    """Guards against minutes in which nobody knows what a contender does, and turns that are lost with the process."""
+    told: list[str] = []
+    settings = MeasureSettings(rounds=2, seconds=0.02, warm_up=0.1)
+    for row in alternate([contender("holding", megabytes=1)], settings, report=lambda row, doing: told.append(doing)):
+        told.append(f"{len(row.rounds)} turns")
+    phases = [what.partition(",")[0].partition(" (")[0] for what in told]
+    assert phases == ["starting", "building", "compiling", "warming up", "waiting", "measuring", "1 turns", "2 turns"]
+    assert told[2].endswith(" s after its start")
+    assert list(row.phases) == phases[:6]
+    assert sorted(row.phases.values()) == list(row.phases.values())
 
 
 @pytest.mark.slow

@@ -198,6 +198,6 @@ def test_both_programs_print_the_same(task: str, trained: Path, tmp_path: Path) 
 def stepped(contender: Contender) -> int:
     """Build a contender and run one step; skip the test if its package is not installed."""
     try:
-        return worker.build(contender.build, dict(contender.arguments))()
+        return worker.imported(contender.build)(**contender.arguments)()
     except (ImportError, Skipped) as reason:
         pytest.skip(f"{contender.name}: {reason}")
