@@ -11,6 +11,7 @@ from model.attention import attention
 from model.config import ModelConfig
 from model.fast.attention import attention_backend
 from model.gpt import GPT
+from tests.gpu.device import DEVICE, marks, needs_cuda
 from training.config import OptimConfig, TrainConfig
 from training.hardware.device import choose_hardware
 from training.hardware.gpu_attention import check_attention, describe_attention, training_kernels
@@ -18,8 +19,7 @@ from training.loss import projected_loss
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.weights import Weights
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
-
+pytestmark = marks
 
 KERNELS = {
     "cudnn": SDPBackend.CUDNN_ATTENTION,
@@ -28,6 +28,7 @@ KERNELS = {
 }
 
 
+@needs_cuda
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", ["causal", "full", "masked"])
 @pytest.mark.parametrize("width", [64, 128])
@@ -61,6 +62,7 @@ def relative_error(found: Tensor, exact: Tensor) -> float:
     return float((found.double() - exact).norm() / exact.norm())
 
 
+@needs_cuda
 def test_the_loss_agrees_with_torchs_own_and_keeps_no_float32_logits() -> None:
     """Guards against a chunk of logits that is skipped, and 6 GB of logits in memory at once where 2 GB are enough."""
     torch.manual_seed(0)
@@ -87,6 +89,7 @@ def settings(**model: object) -> TrainConfig:
     return TrainConfig(model=ModelConfig(layers=2, heads=2, width=128, context=256, **model))  # type: ignore[arg-type]
 
 
+@needs_cuda
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_the_log_names_a_fused_kernel_that_the_profiler_saw(task: str) -> None:
     """Guards against a log line that reports the kernel that torch promises instead of the kernel that ran."""
@@ -100,6 +103,7 @@ def test_the_log_names_a_fused_kernel_that_the_profiler_saw(task: str) -> None:
     assert torch.equal(torch.cuda.get_rng_state(), state), "the next dropout would be another after a resume"
 
 
+@needs_cuda
 def test_the_order_of_kernels_is_kept_while_training() -> None:
     """Guards against our kernel order being replaced by torch's default at the first call."""
     config = settings()
@@ -111,6 +115,7 @@ def test_the_order_of_kernels_is_kept_while_training() -> None:
         assert "efficient" in attention_backend(query, query, query, key_mask=torch.ones(1, 256, device="cuda").bool())
 
 
+@needs_cuda
 @pytest.mark.parametrize(
     ("precision", "task", "width", "refused"),
     [
@@ -140,11 +145,11 @@ def test_a_model_that_no_fused_kernel_takes_is_refused(precision: str, task: str
 
 def test_a_small_model_learns_in_the_format_that_the_hardware_likes() -> None:
     """Guards against a conflict between bf16 weights, master weights and the fused optimiser on a GPU."""
-    hardware = choose_hardware("cuda", "auto", None)
+    hardware = choose_hardware(str(DEVICE), "auto", None)
     model = GPT(ModelConfig(layers=2, heads=2, width=64, context=32), 50).to(hardware.device)
     weights = Weights(model, hardware.dtype, 0.0)
     optimizer = Optimizer(OptimConfig(kind="adamw", lr=1e-2), weights)
-    tokens = torch.randint(0, 50, (4, 33), device="cuda")
+    tokens = torch.randint(0, 50, (4, 33), device=DEVICE)
     losses = []
     for _ in range(50):
         loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1).float(), tokens[:, 1:].flatten())

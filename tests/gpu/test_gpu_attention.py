@@ -17,9 +17,10 @@ from model.encoder_decoder import EncoderDecoder
 from model.fast.attention import attention_backend
 from model.gpt import GPT
 from model.masks import document_mask
+from tests.gpu.device import DEVICE, marks, needs_cuda
 from training.loss import batch_loss
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = marks
 
 EOS = 3
 FUSED = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
@@ -48,18 +49,19 @@ def _seed() -> Iterator[None]:
 def inputs(queries: int, keys: int, kv_heads: int, width: int, dtype: torch.dtype) -> list[Tensor]:
     """Return queries, keys and values in the modules' memory layout: [B, T, H, D], transposed to [B, H, T, D]."""
     shapes = ((queries, 4), (keys, kv_heads), (keys, kv_heads))
-    made = [torch.randn(3, length, heads, width, device="cuda", dtype=dtype) for length, heads in shapes]
+    made = [torch.randn(3, length, heads, width, device=DEVICE, dtype=dtype) for length, heads in shapes]
     return [tensor.transpose(1, 2).detach().requires_grad_() for tensor in made]
 
 
 def mask_of(kind: str | None, keys: int) -> Tensor | None:
     if kind == "padding":
-        return torch.arange(keys, device="cuda") < torch.tensor([[keys], [keys // 2], [1]], device="cuda")
+        return torch.arange(keys, device=DEVICE) < torch.tensor([[keys], [keys // 2], [1]], device=DEVICE)
     if kind == "documents":
-        return document_mask(torch.randint(12, (3, keys), device="cuda"), EOS, head_width=64, dropout=0.0)
+        return document_mask(torch.randint(12, (3, keys), device=DEVICE), EOS, head_width=64, dropout=0.0)
     return None
 
 
+@needs_cuda
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("width", [64, 128])
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])
@@ -99,6 +101,7 @@ def by_definition(query: Tensor, key: Tensor, value: Tensor, causal: bool, key_m
     return scores.masked_fill(~visible, float("-inf")).softmax(dim=-1) @ value
 
 
+@needs_cuda
 @pytest.mark.parametrize("kv_heads", [4, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_cudnn_computes_the_definition_where_it_is_allowed(kind: str, kv_heads: int) -> None:
@@ -124,10 +127,10 @@ def test_a_translator_trains_on_fused_kernels_alone(padded: bool, kv_heads: int)
     """Guards against an unfused kernel in one of the three kinds of attention, in the memory layout of the real
     modules."""
     config = ModelConfig(layers=2, heads=4, kv_heads=kv_heads, width=256, context=64)
-    model = EncoderDecoder(config, 60, 60, shared=True).cuda().bfloat16()
-    source, target = (torch.randint(4, 60, (3, length), device="cuda") for length in (41, 29))
-    lengths = torch.tensor([[41], [20], [3]], device="cuda")
-    mask = torch.arange(41, device="cuda") < lengths if padded else None
+    model = EncoderDecoder(config, 60, 60, shared=True).to(DEVICE).bfloat16()
+    source, target = (torch.randint(4, 60, (3, length), device=DEVICE) for length in (41, 29))
+    lengths = torch.tensor([[41], [20], [3]], device=DEVICE)
+    mask = torch.arange(41, device=DEVICE) < lengths if padded else None
     with sdpa_kernel(FUSED):
         loss = batch_loss(model, (source, target, mask), target)
         loss.backward()
@@ -141,11 +144,11 @@ def test_a_translator_trains_on_fused_kernels_alone(padded: bool, kv_heads: int)
 def packed(length: int) -> tuple[Tensor, Tensor]:
     """Return windows with document boundaries inside and at the edges of blocks, one row without a boundary, and one
     row of many short documents."""
-    tokens = torch.randint(4, 60, (4, length), device="cuda")
+    tokens = torch.randint(4, 60, (4, length), device=DEVICE)
     tokens[0, [17, 128, 200]] = EOS
     tokens[1, length // 2] = EOS
     tokens[2, ::5] = EOS
-    return tokens, torch.randint(60, (4, length), device="cuda")
+    return tokens, torch.randint(60, (4, length), device=DEVICE)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +166,7 @@ def test_a_compiled_model_reads_documents_as_the_reference_does(
     """Guards against losses or gradients under FlexAttention's block mask that differ from those under the plain mask,
     in a model compiled as in training."""
     config = ModelConfig(2, heads=2, kv_heads=kv_heads, width=2 * head_width, context=length, mask_documents=True)
-    model = GPT(config, 60, EOS).cuda().to(dtype)
+    model = GPT(config, 60, EOS).to(DEVICE).to(dtype)
     tokens, targets = packed(length)
     compiled = torch.compile(batch_loss, fullgraph=True, dynamic=False)
     gradients = {}
@@ -177,10 +180,11 @@ def test_a_compiled_model_reads_documents_as_the_reference_does(
         assert (mine.double() - true.double()).norm() / true.double().norm() < limit
 
 
+@needs_cuda
 def test_documents_run_as_one_kernel_in_compiled_code() -> None:
     """Guards against the unfused form, which stores the score matrix. FlexAttention's kernels are Triton templates."""
     config = ModelConfig(layers=2, heads=2, width=128, context=1024, mask_documents=True)
-    model = GPT(config, 60, EOS).cuda().bfloat16()
+    model = GPT(config, 60, EOS).to(DEVICE).bfloat16()
     tokens, targets = packed(1024)
     compiled = torch.compile(batch_loss, fullgraph=True, dynamic=False)
     compiled(model, (tokens,), targets).backward()
@@ -197,7 +201,7 @@ def test_on_a_gpu_documents_do_not_see_each_other(compiled: bool) -> None:
     """Guards against attention across a document boundary inside a block: the tokens of one document must not change a
     single bit of another document's output."""
     config = ModelConfig(layers=2, heads=2, width=128, context=256, mask_documents=True)
-    model = GPT(config, 60, EOS).cuda().bfloat16().eval()
+    model = GPT(config, 60, EOS).to(DEVICE).bfloat16().eval()
     features = torch.compile(model.features, fullgraph=True, dynamic=False) if compiled else model.features
     tokens, _ = packed(256)
     other = tokens.clone()

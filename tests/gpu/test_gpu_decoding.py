@@ -1,4 +1,7 @@
-"""Decoding on a GPU: captured CUDA graphs generate the same output as eager steps. Run with `pytest -m gpu`."""
+"""Decoding on a GPU: captured CUDA graphs generate the same output as eager steps. Run with `pytest -m gpu`.
+
+On a CPU (`tests.gpu.device`), recorded operations stand in for the graphs.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,11 @@ from model.encoder_decoder import EncoderDecoder
 from model.fast.decoding import prepare
 from model.gpt import GPT
 from tests.conftest import ROOT, environment
+from tests.gpu.device import DEVICE, ON_GPU, marks, needs_cuda
+from tests.recorded_graph import record_graphs
 from training.hardware.number_format import decoding_format
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = marks
 
 CONFIGS = {
     "rotary": ModelConfig(layers=2, heads=4, width=128, context=192),
@@ -34,6 +39,12 @@ CONFIGS = {
 SAMPLING = SamplingConfig(temperature=0.9, top_k=40, top_p=0.95, repetition_penalty=1.1, max_tokens=220)
 """More tokens than the context of 192: covers two attention widths and texts whose window is recomputed."""
 VOCABULARY = 500
+
+
+@pytest.fixture(autouse=True)
+def _recorded_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not ON_GPU:
+        record_graphs(monkeypatch)
 
 
 @pytest.fixture(autouse=True)
@@ -47,13 +58,13 @@ def _no_plain_decoding_by_surprise() -> Iterator[None]:
 def gpt(config: ModelConfig, weights: str) -> GPT:
     """Return a random GPT on the GPU, prepared as in `generate.py`."""
     torch.manual_seed(0)
-    return prepare(GPT(config, VOCABULARY).cuda(), weights)
+    return prepare(GPT(config, VOCABULARY).to(DEVICE), weights)
 
 
 def translator(config: ModelConfig, weights: str) -> EncoderDecoder:
     """Return a random translator on the GPU, prepared as in `generate.py`."""
     torch.manual_seed(0)
-    return prepare(EncoderDecoder(config, VOCABULARY, VOCABULARY).cuda(), weights)
+    return prepare(EncoderDecoder(config, VOCABULARY, VOCABULARY).to(DEVICE), weights)
 
 
 def prompts(count: int) -> list[list[int]]:
@@ -65,9 +76,9 @@ def prompts(count: int) -> list[list[int]]:
 def sources(count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return padded sources [B, 40] and their mask."""
     torch.manual_seed(2)
-    lengths = torch.arange(count, device="cuda") % 40 + 1
-    mask = torch.arange(40, device="cuda") < lengths.unsqueeze(1)
-    return torch.randint(4, VOCABULARY, (count, 40), device="cuda"), mask
+    lengths = torch.arange(count, device=DEVICE) % 40 + 1
+    mask = torch.arange(40, device=DEVICE) < lengths.unsqueeze(1)
+    return torch.randint(4, VOCABULARY, (count, 40), device=DEVICE), mask
 
 
 SEARCH: dict[str, Any] = {
@@ -123,6 +134,7 @@ def test_beam_search_with_a_static_cache_equals_a_growing_cache(name: str) -> No
         assert sum(same) >= 0.95 * count, "a near tie may fall otherwise by rounding, not more"
 
 
+@needs_cuda
 def test_memory_does_not_grow_with_generations() -> None:
     """Guards against CUDA graphs, or tensors referenced by them, that outlive their text."""
     model, translating = gpt(CONFIGS["rotary"], "bf16"), translator(CONFIGS["rotary"], "bf16")
@@ -148,6 +160,7 @@ def test_a_text_that_is_given_up_leaves_nothing_behind() -> None:
     assert list(generate(model, prompts(2), SAMPLING)) == whole
 
 
+@needs_cuda
 def test_other_threads_may_use_the_device_while_a_step_is_recorded() -> None:
     """Guards against a failed capture when samples are generated during training while a thread pins and copies the
     next batches."""
@@ -170,7 +183,7 @@ def test_other_threads_may_use_the_device_while_a_step_is_recorded() -> None:
 
 def test_a_step_is_recorded_after_a_few_runs_and_then_counts_on() -> None:
     """Guards against a capture that also executes the step, or that never happens."""
-    number, replay = torch.zeros((), device="cuda"), GraphRunner(torch.device("cuda"))
+    number, replay = torch.zeros((), device=DEVICE), GraphRunner(DEVICE)
     for expected in range(1, 10):
         replay(lambda: number.add_(1), 0)
         assert HostCopy(number).values() == expected
@@ -200,6 +213,7 @@ print(len(told), told[0])
 """
 
 
+@needs_cuda
 def test_a_step_that_cannot_be_recorded_goes_on_plainly() -> None:
     """Guards against a text that stops in the middle, computation on the wrong stream, and a warning for every text."""
     ran = subprocess.run(
@@ -208,9 +222,9 @@ def test_a_step_that_cannot_be_recorded_goes_on_plainly() -> None:
     assert ran.stdout.startswith("1 decoding continues without CUDA graphs, slower ("), ran.stderr
 
 
+@needs_cuda
 def test_large_models_decode_in_bf16() -> None:
     """Guards against reading twice as many bytes per token as necessary on a device with bf16 products."""
-    device = torch.device("cuda")
     fast = torch.cuda.get_device_capability() >= (8, 0)
-    assert decoding_format(device, 124_000_000) == ("bf16" if fast else "float32")
-    assert decoding_format(device, 800_000) == "float32"
+    assert decoding_format(DEVICE, 124_000_000) == ("bf16" if fast else "float32")
+    assert decoding_format(DEVICE, 800_000) == "float32"

@@ -1,4 +1,4 @@
-"""Divided weights on a GPU (`trainer.shard`), with NCCL. Run with `pytest -m gpu`."""
+"""Divided weights on a GPU (`trainer.shard`), with NCCL (on a CPU: gloo). Run with `pytest -m gpu`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
+from tests.gpu.device import DEVICE, marks
 from tests.training.processes.torchrun import torchrun
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = marks
 
 SCRIPT = Path(__file__).with_name("sharded_steps.py")
 
 
 def test_divided_weights_train_alike_on_a_gpu(tmp_path: Path) -> None:
     """Guards against collectives that NCCL refuses, tensors on the wrong device, and a checkpoint that is lost."""
-    done = torchrun(1, SCRIPT, "cuda:0", folder=tmp_path)
+    done = torchrun(1, SCRIPT, str(DEVICE), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     for name, losses in found.items():

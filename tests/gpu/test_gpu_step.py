@@ -1,4 +1,4 @@
-"""The training step on a GPU. Run with `pytest -m gpu`."""
+"""The training step on a GPU. Run with `pytest -m gpu`, or see `tests.gpu.device`."""
 
 from __future__ import annotations
 
@@ -12,72 +12,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from data.batches.batch import IGNORED, Batch, BatchStream
-from model.config import ModelConfig
-from model.encoder_decoder import EncoderDecoder
-from model.gpt import GPT
 from tests.conftest import TINY
+from tests.gpu.device import CPU, DEVICE, marks, needs_cuda
+from tests.gpu.small_trainer import losses, trainer
 from training.checkpoints.files import load_weights
 from training.checkpoints.loading import checkpoint_path
-from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware import compilation
-from training.hardware.device import Hardware
 from training.hardware.gpu_attention import kernels_of
-from training.progress import Interval
-from training.trainer import Trainer
+from training.run_folder.log import RunLog
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = marks
 
-VOCABULARY, HALF, ROWS = 24, 32, 16
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-
-class Repeats(BatchStream):
-    """Endless rows whose second half repeats the first half, which only attention can predict."""
-
-    epoch_batches, epoch = 1, 0.0
-
-    def __init__(self, task: str, seed: int) -> None:
-        super().__init__(seed)
-        self.task = task
-        self.generator = torch.Generator().manual_seed(seed)
-
-    def next_batch(self) -> Batch:
-        half = torch.randint(1, VOCABULARY, (ROWS, HALF), generator=self.generator)
-        if self.task == "gpt":
-            rows = torch.cat((half, half), dim=1)
-            return Batch(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())
-        real = torch.arange(HALF) < torch.randint(HALF // 2, HALF + 1, (ROWS, 1), generator=self.generator)
-        targets = half.masked_fill(~real, IGNORED)
-        return Batch(half.roll(1, dims=1), targets, half, real)
-
-
-def trainer(device: str, dtype: torch.dtype, task: str = "gpt", order: int = 1, **settings: object) -> Trainer:
-    """Return a small trainer. `settings` are fields of `TrainerConfig`, plus `dropout` and the optimiser's `kind`."""
-    dropout, kind = settings.pop("dropout", 0.0), settings.pop("kind", "adamw")
-    sizes = {"layers": 2, "heads": 2, "width": 64, "context": 2 * HALF, "vocab_multiple": 64}
-    shape = ModelConfig(**sizes, dropout=dropout, tie_embeddings=kind != "scion")  # type: ignore[arg-type]
-    config = TrainConfig(
-        task=task,
-        model=shape,
-        trainer=TrainerConfig(**({"steps": 10_000, "compile": "off"} | settings)),  # type: ignore[arg-type]
-        optim=OptimConfig(kind=kind, lr=1e-3),  # type: ignore[arg-type]
-        schedule=ScheduleConfig(kind="constant", warmup=0),
-    )
-    torch.manual_seed(1)
-    model = GPT(shape, VOCABULARY) if task == "gpt" else EncoderDecoder(shape, VOCABULARY, VOCABULARY, shared=True)
-    each = Trainer(config, model, Repeats(task, order), Hardware(torch.device(device), dtype, None, device), 1.0)
-    model.train()
-    return each
-
-
-def losses(each: Trainer, steps: int) -> Tensor:
-    """Return the training loss of each of the next `steps` steps."""
-    found = []
-    for _ in range(steps):
-        each.step()
-        found.append(each.since_log.mean_loss)
-        each.since_log = Interval()
-    return torch.tensor(found)
+TASKS = ("gpt", "translate")
 
 
 def largest_gap(one: Tensor, other: Tensor) -> float:
@@ -88,43 +36,46 @@ def largest_gap(one: Tensor, other: Tensor) -> float:
 @pytest.mark.parametrize("kind", ["adamw", "muon", "scion"])
 def test_the_loss_curve_is_that_of_a_cpu_in_float32(kind: str) -> None:
     """Guards against different training on a GPU: wrong gradient scale, lost master weights, mixed batches."""
-    reference = losses(trainer("cpu", torch.float32, kind=kind), 200)
-    noise = largest_gap(losses(trainer("cpu", torch.float32, order=2, kind=kind), 200), reference)
+    reference = losses(trainer(CPU, torch.float32, kind=kind), 200)
+    noise = largest_gap(losses(trainer(CPU, torch.float32, order=2, kind=kind), 200), reference)
     assert float(reference[:10].mean() - reference[-10:].mean()) > 5 * noise  # the loss decreases
-    assert largest_gap(losses(trainer("cuda", torch.bfloat16, kind=kind), 200), reference) < noise
-    assert largest_gap(losses(trainer("cuda", torch.bfloat16, kind=kind, compile="on"), 200), reference) < noise
+    for choice in ("off", "on"):
+        each = trainer(DEVICE, torch.bfloat16, kind=kind, compile=choice)
+        assert largest_gap(losses(each, 200), reference) < noise
+        assert each.compiled == (choice == "on")
 
 
-@pytest.mark.parametrize("graphs", [False, True])
+@pytest.mark.parametrize("graphs", [False, pytest.param(True, marks=needs_cuda)])
 @pytest.mark.parametrize("recompute", [False, True])
 def test_the_compiled_step_equals_the_eager_one(graphs: bool, recompute: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards against a CUDA graph that reads the weights from before the update, gradients overwritten by the next
-    micro-batch, and a lost loss."""
+    """Guards against a CUDA graph that reads the weights from before the update, gradients that are zero or overwritten
+    by the next micro-batch, and a lost loss."""
     if not graphs:
         monkeypatch.setattr(compilation, "_GRAPH_PARAMETERS", 0)
-    eager = trainer("cuda", torch.float32, accumulate=2)
-    compiled = trainer("cuda", torch.float32, accumulate=2, compile="on", recompute=recompute)
+    eager = trainer(DEVICE, torch.float32, accumulate=2)
+    compiled = trainer(DEVICE, torch.float32, accumulate=2, compile="on", recompute=recompute)
     torch.testing.assert_close(losses(compiled, 20), losses(eager, 20), rtol=2e-3, atol=0)
     assert compiled.compiled, "the compilation was given up"
     with torch.profiler.profile() as seen:  # also records the CPU's calls of the driver
         compiled.step()
-        torch.cuda.synchronize()
+        compiled.queue.drain()
     assert any("cudaGraphLaunch" in event.key for event in seen.key_averages()) == graphs
 
 
 def test_a_compiled_translator_equals_the_eager_one() -> None:
     """Guards against code for dynamic lengths that reuses the masks of one batch for all batches."""
-    eager, compiled = (trainer("cuda", torch.float32, "translate", compile=choice) for choice in ("off", "on"))
+    eager, compiled = (trainer(DEVICE, torch.float32, "translate", compile=choice) for choice in ("off", "on"))
     torch.testing.assert_close(losses(compiled, 10), losses(eager, 10), rtol=2e-3, atol=0)
     assert compiled.compiled, "the compilation was given up"
 
 
+@needs_cuda  # on a CPU with a stand-in: tests/training/hardware/test_other_devices.py
 @pytest.mark.parametrize("compile", ["off", "on"])
 @pytest.mark.parametrize("kind", ["adamw", "muon", "scion"])
-@pytest.mark.parametrize("task", ["gpt", "translate"])
+@pytest.mark.parametrize("task", TASKS)
 def test_no_step_waits_for_the_gpu(task: str, kind: str, compile: str) -> None:
     """Guards against a value read in the middle of a step, which blocks the CPU while the GPU's queue runs empty."""
-    each = trainer("cuda", torch.bfloat16, task, compile=compile, kind=kind, ema=0.99, dropout=0.1, accumulate=2)
+    each = trainer(DEVICE, torch.bfloat16, task, compile=compile, kind=kind, ema=0.99, dropout=0.1, accumulate=2)
     for _ in range(5):
         each.step()
     torch.cuda.synchronize()
@@ -135,26 +86,31 @@ def test_no_step_waits_for_the_gpu(task: str, kind: str, compile: str) -> None:
         each.report_step()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert each.compiled == (compile == "on")
     assert each.report is not None
-    assert each.report.loss_and_norm.values()[0] > 0
+    assert each.report.figures.values()[0] > 0
 
 
-def test_the_cpu_is_two_steps_ahead_and_no_more() -> None:
+@needs_cuda
+def test_the_cpu_is_two_steps_ahead_and_no_more(tmp_path: Path) -> None:
     """Guards against minutes of queued work when the time limit is reached."""
-    each = trainer("cuda", torch.bfloat16)
+    each = trainer(DEVICE, torch.bfloat16)
+    each.run_folder, each.log = tmp_path, RunLog(tmp_path, 0)
     for _ in range(10):
         each.step()
     assert len(each.queue.ends) == 2
     before = each.progress.seconds
     each.catch_up()
+    each.log.close()
     assert not each.queue.ends
     assert each.progress.seconds > before
 
 
-@pytest.mark.parametrize("task", ["gpt", "translate"])
+@needs_cuda
+@pytest.mark.parametrize("task", TASKS)
 def test_training_attention_runs_fused_kernels_alone(task: str) -> None:
     """Guards against a mask or a memory layout of the real model that the check at start-up does not cover."""
-    each = trainer("cuda", torch.bfloat16, task)
+    each = trainer(DEVICE, torch.bfloat16, task)
     each.step()
     names = kernels_of(each.step)
     assert names is not None
@@ -162,11 +118,12 @@ def test_training_attention_runs_fused_kernels_alone(task: str) -> None:
     assert not any(re.search("softmax_warp|SoftMaxForward", name) for name in names), names
 
 
+@needs_cuda
 def test_recomputation_takes_less_memory() -> None:
     """Guards against a setting that costs a third more time without saving memory."""
     peaks = []
     for recompute in (False, True):
-        each = trainer("cuda", torch.bfloat16, recompute=recompute)
+        each = trainer(DEVICE, torch.bfloat16, recompute=recompute)
         each.step()
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -177,10 +134,7 @@ def test_recomputation_takes_less_memory() -> None:
     assert peaks[1] < peaks[0]
 
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.mark.parametrize("task", ["gpt", "translate"])
+@pytest.mark.parametrize("task", TASKS)
 def test_a_deterministic_run_repeats_to_the_bit(program: Run, tmp_path: Path, task: str) -> None:
     """Guards against a kernel whose sums depend on timing, or that raises an error in deterministic mode."""
     found = []
@@ -190,7 +144,7 @@ def test_a_deterministic_run_repeats_to_the_bit(program: Run, tmp_path: Path, ta
             *TINY,
             f"task={task}",
             f"name={name}",
-            "trainer.device=cuda",
+            f"trainer.device={DEVICE.type}",
             "trainer.deterministic=true",
             "model.dropout=0.1",
             "trainer.test=false",
@@ -198,14 +152,14 @@ def test_a_deterministic_run_repeats_to_the_bit(program: Run, tmp_path: Path, ta
             timeout=600,
         )
         assert done.returncode == 0, done.stderr
-        assert "torch.compile failed" not in done.stdout
+        assert compilation.UNCOMPILED not in done.stdout
         found.append(load_weights(checkpoint_path(tmp_path / "runs" / name, "last")))
     assert all(torch.equal(tensor, found[1][key]) for key, tensor in found[0].items())
 
 
-def test_every_line_of_the_log_is_written_though_figures_come_late(program: Run) -> None:
+def test_every_line_of_the_log_is_written_though_figures_come_late(in_process: Run) -> None:
     """Guards against a missing line for the last step before an evaluation, or for the very last step."""
-    done = program("train.py", *TINY, "trainer.device=cuda", "trainer.test=false", timeout=600)
+    done = in_process("train.py", *TINY, f"trainer.device={DEVICE.type}", "trainer.test=false")
     assert done.returncode == 0, done.stderr
     lines = [re.match(r"(validation at )?step (\d+)", line) for line in done.stdout.splitlines()]
     told = [(int(line[2]), bool(line[1])) for line in lines if line]

@@ -15,14 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention import (
-    SDPBackend,
-    activate_flash_attention_impl,
-    current_flash_attention_impl,
-    list_flash_attention_impls,
-    restore_flash_attention_impl,
-    sdpa_kernel,
-)
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from configs.errors import UserError
 from model.attention import attention
@@ -36,9 +29,6 @@ EFFICIENT, MATH = SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH
 
 _CUDNN_VERSION = 91500
 """cuDNN above this version (9.15.0) is correct for all lengths, and the fastest on Hopper and Blackwell."""
-
-_PACKAGES = {(9, 0): ("FA3", "FA4"), (10, 0): ("FA4",), (10, 3): ("FA4",)}
-"""FlashAttention packages by compute capability, in order of preference."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +53,17 @@ def demands(config: TrainConfig, dtype: torch.dtype) -> list[Demand]:
 
 
 def preferred(
-    capability: tuple[int, int], cudnn: int | None, *, one_shape: bool, deterministic: bool, package: str | None
+    capability: tuple[int, int], cudnn: int | None, *, one_shape: bool, deterministic: bool
 ) -> list[SDPBackend]:
     """Return the fused kernels to use, best first.
 
     cudnn: version as returned by `torch.backends.cudnn.version()`. one_shape: whether all batches have one shape and no
     mask. For each new shape cuDNN builds a plan, which takes half a second (github.com/modelscope/FunASR/issues/3704);
-    with a mask its gradients may be NaN (github.com/pytorch/pytorch/issues/196678). package: the activated
-    FlashAttention package. deterministic: excludes cuDNN, whose backward pass is not deterministic.
+    with a mask its gradients may be NaN (github.com/pytorch/pytorch/issues/196678). deterministic: excludes cuDNN,
+    whose backward pass is not deterministic.
     """
     newer = capability[0] in (9, 10) and (cudnn or 0) > _CUDNN_VERSION
-    use_cudnn = newer and one_shape and not deterministic and package is None
+    use_cudnn = newer and one_shape and not deterministic
     return [CUDNN, FLASH, EFFICIENT] if use_cudnn else [FLASH, EFFICIENT]
 
 
@@ -119,7 +109,7 @@ def allowed_kernels() -> str:
     """Describe the currently enabled kernels."""
     allowed = {
         "cudnn": torch.backends.cuda.cudnn_sdp_enabled(),
-        current_flash_attention_impl() or "flash": torch.backends.cuda.flash_sdp_enabled(),
+        "flash": torch.backends.cuda.flash_sdp_enabled(),
         "efficient": torch.backends.cuda.mem_efficient_sdp_enabled(),
         "math": torch.backends.cuda.math_sdp_enabled(),
     }
@@ -133,7 +123,6 @@ def _kernels(config: TrainConfig, device: torch.device) -> list[SDPBackend]:
         None if unwanted else torch.backends.cudnn.version(),
         one_shape=config.task == "gpt" and not config.model.mask_documents,
         deterministic=config.trainer.deterministic,
-        package=current_flash_attention_impl(),
     )
     return [*fused, MATH] if config.trainer.slow_attention else fused
 
@@ -157,40 +146,10 @@ def check_attention(config: TrainConfig, hardware: Hardware) -> None:
             raise UserError(f"{reason}, or trainer.slow_attention=true to train with the slow kernel")
 
 
-def activate_flash_attention(dropout: float, device: torch.device) -> str | None:
-    """Replace torch's flash kernel by FlashAttention 3 or 4 if a package is installed -> its name, or None.
-
-    Neither supports dropout: with dropout torch's own kernel is restored.
-    """
-    active = current_flash_attention_impl()
-    if dropout:
-        if active:
-            restore_flash_attention_impl()
-        return None
-    if active:
-        return active
-    for name in _PACKAGES.get(torch.cuda.get_device_capability(device), ()):
-        if name in list_flash_attention_impls():
-            try:
-                activate_flash_attention_impl(name)
-            except (ImportError, RuntimeError):  # not installed, or without the kernels that torch needs
-                continue
-            return name
-    return None
-
-
 def describe_attention(config: TrainConfig, hardware: Hardware) -> str:
     """Describe the attention kernels of training for the log; on a GPU by profiling them at the training shape."""
-    if hardware.device.type != "cuda":
-        return training_attention(config.model, hardware)
-    package = activate_flash_attention(config.model.attention_dropout, hardware.device)
-    if package is None:
-        return _seen(config, hardware)
-    try:
-        return f"{_seen(config, hardware)}, {package} activated"
-    except Exception:  # packages may raise anything for unsupported shapes
-        restore_flash_attention_impl()
-        return f"{_seen(config, hardware)}, {package} is installed but does not support this model"
+    on_gpu = hardware.device.type == "cuda"
+    return _seen(config, hardware) if on_gpu else training_attention(config.model, hardware)
 
 
 def training_attention(config: ModelConfig, hardware: Hardware) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,16 +11,20 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from generation.beam_search import beam_search
 from generation.config import SamplingConfig
 from generation.cuda.beam_search import GraphBeamSearch
 from generation.cuda.graph import GraphRunner
 from generation.cuda.host_copy import HostCopy
 from generation.cuda.sampling import GraphSampling
 from generation.next_token import UniformDraws
+from generation.sampling import generate
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.fast.decoding import prepare
 from model.gpt import GPT
+from tests.model.conftest import FLAVOURS
+from tests.recorded_graph import record_graphs
 
 GraphForm = GraphSampling | GraphBeamSearch
 SAMPLING = SamplingConfig(temperature=0.8, top_k=9, top_p=0.9, min_p=0.01, repetition_penalty=1.2, max_tokens=20)
@@ -102,6 +107,26 @@ def test_all_that_outlives_a_step_stays_where_it_is(made: Callable[[str], GraphF
     form.step()
     assert places() == before
     assert len(before) > 8
+
+
+def test_replayed_steps_write_what_plain_ones_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against Python between the steps that moves a tensor which a graph refers to, or changes a number in it:
+    texts leave the context and pass from one block of random numbers to the next."""
+    config = FLAVOURS["grouped"]  # with token shift, whose inputs are kept too
+    gpt, translator = prepare(GPT(config, 19), "float32"), prepare(EncoderDecoder(config, 11, 9), "float32")
+    source = torch.randint(4, 11, (3, 4))
+    options: dict[str, Any] = {"bos_id": 2, "eos_id": 3, "max_length": 14, "beam_size": 3, "n_best": 3}
+
+    def written() -> tuple[Any, Any]:
+        sampling = replace(SAMPLING, max_tokens=70)
+        return list(generate(gpt, [[1, 4, 6], [3]], sampling)), beam_search(translator, source, None, **options)
+
+    graphs = record_graphs(monkeypatch)
+    replayed = written()
+    assert [graph.replays > 5 for graph in graphs] == [True, True]
+    monkeypatch.setattr(GraphRunner, "WARM_UP", 10**9)
+    assert written() == replayed
+    assert len(graphs) == 2
 
 
 def test_without_a_gpu_a_step_is_run_each_time() -> None:

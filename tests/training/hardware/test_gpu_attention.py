@@ -32,14 +32,14 @@ HALF, FULL = torch.bfloat16, torch.float32
 def test_cudnn_comes_first_only_where_it_is_fast_and_allowed() -> None:
     """Guards against a plan of half a second for each sentence length, a kernel that deterministic mode forbids, and
     an old cuDNN."""
-    usual = {"one_shape": True, "deterministic": False, "package": None}
+    usual = {"one_shape": True, "deterministic": False}
     assert preferred(HOPPER, 91900, **usual) == [CUDNN, FLASH, EFFICIENT]
     assert preferred((10, 0), 91900, **usual)[0] == CUDNN
     assert preferred(AMPERE, 91900, **usual) == [FLASH, EFFICIENT]
     assert preferred((12, 0), 91900, **usual)[0] == FLASH
     for version in (None, 91002, 91500):
         assert preferred(HOPPER, version, **usual)[0] == FLASH
-    for other in ({"one_shape": False}, {"deterministic": True}, {"package": "FA3"}):
+    for other in ({"one_shape": False}, {"deterministic": True}):
         assert preferred(HOPPER, 91900, **usual | other) == [FLASH, EFFICIENT]
 
 

@@ -22,6 +22,7 @@ from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from tests.conftest import TINY
+from tests.gpu.small_trainer import trainer as small_trainer
 from tests.model.conftest import FLAVOURS
 from tests.stand_in import DEVICE, stand_in
 from tests.training.tiny_trainer import pairs, trainer
@@ -105,17 +106,22 @@ def test_a_run_computes_there_what_it_computes_on_a_cpu(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_no_step_waits_for_the_device(dtype: torch.dtype) -> None:
-    """Guards against a number that each step reads, which makes the device wait."""
+@pytest.mark.parametrize(
+    ("task", "kind", "dtype"),
+    [("translate", "adamw", torch.float32), ("translate", "muon", torch.bfloat16), ("gpt", "scion", torch.bfloat16)],
+)
+def test_no_step_waits_for_the_device(task: str, kind: str, dtype: torch.dtype) -> None:
+    """Guards against a number that each step reads, or a log line that is prepared, which makes the device wait."""
     with stand_in() as stood_in:
-        each = trainer(pairs(), Hardware(DEVICE, dtype, None, "stand-in"), ema=0.9, accumulate=2)
+        each = small_trainer(DEVICE, dtype, task, kind=kind, ema=0.9, dropout=0.1, accumulate=2)
+        each.reports_late = True
         before = stood_in.reads
-        for _ in range(3):
+        for _ in range(2):
             each.step()
+        each.report_step()
         assert stood_in.reads == before
-        assert each.since_log.mean_loss is not None
-        assert each.since_log.mean_loss > 0
+        assert each.report is not None
+        assert each.report.figures.values()[0] > 0
         assert stood_in.reads > before
 
 
