@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.gpu.figures import STAGES, Figure, Results, largest, table
 from benchmarks.gpu.roofline import roofline_table
 
-NOTHING = "No GPU has been measured yet: `bash benchmarks/gpu.sh`."
+NOTHING = "`benchmarks/results` has no results of `bash benchmarks/gpu.sh` yet."
 
 
 def newest(folder: Path) -> list[Figure]:
