@@ -87,5 +87,4 @@ class GPT(nn.Module):
         """Return the document mask of tokens [B, T] for all layers; None if every token sees all tokens before it."""
         if not self.config.mask_documents or self.eos_id is None:
             return None
-        dropout = self.config.attention_dropout if self.training else 0.0
-        return document_mask(tokens, self.eos_id, head_width=self.config.head_width, dropout=dropout)
+        return document_mask(tokens, self.eos_id)

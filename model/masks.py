@@ -5,9 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from model.fast import accelerated_by
-from model.fast.document_mask import document_blocks
-
 
 def visible_keys(query: Tensor, key: Tensor, causal: bool, key_mask: Tensor | None) -> Tensor | None:
     """Return which query sees which key: bool, broadcastable to [B, H, T, S]; None if every query sees every key."""
@@ -23,13 +20,12 @@ def visible_keys(query: Tensor, key: Tensor, causal: bool, key_mask: Tensor | No
     return visible
 
 
-@accelerated_by(document_blocks)
-def document_mask(tokens: Tensor, eos_id: int, *, head_width: int, dropout: float) -> Tensor:
+def document_mask(tokens: Tensor, eos_id: int) -> Tensor:
     """Return which tokens [B, T] int64 of a window see each other: bool [B, T, T], causal within each document.
 
     A window may hold parts of several documents. Each document begins with an eos, so the mask follows from the tokens
     and needs no extra batch field. Positions stay those of the window, as everywhere in training, where windows begin
-    anywhere in a text. head_width and dropout describe the attention that uses the mask: faster forms depend on them.
+    anywhere in a text.
     """
     document = (tokens == eos_id).cumsum(dim=1, dtype=torch.int32)  # [B, T], grows by one with each eos
     return (document.unsqueeze(2) == document.unsqueeze(1)).tril()

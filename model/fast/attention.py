@@ -6,20 +6,13 @@ store these weights, so that its memory grows with the length and not with its s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend
 
-from model.fast.document_mask import block_attention
 from model.fast.explicit_attention import explicit_attention
 from model.masks import visible_keys
-
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
-
 
 EXPLICIT_LENGTH = 512
 """Maximum number of keys for which explicit products beat the fused kernel's bfloat16 backward pass on a CPU: 6 x
@@ -42,10 +35,10 @@ def fast_attention(
     value: Tensor,
     *,
     causal: bool = False,
-    key_mask: Tensor | BlockMask | None = None,
+    key_mask: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Compute `attention`; the arguments are the same, but key_mask may also be a `BlockMask` (without dropout).
+    """Compute `attention`; the arguments are the same.
 
     On a CUDA device torch selects a fused kernel (sdp_utils.cpp, 2.11 to 2.13). Decoder training passes the causal flag
     and no mask, which flash and cuDNN support in bf16. The encoder and cross-attention pass neither if no row of the
@@ -54,8 +47,6 @@ def fast_attention(
     the efficient kernel supports float32. The caller can set the priority if several kernels fit
     (`torch.nn.attention.sdpa_kernel`).
     """
-    if key_mask is not None and not isinstance(key_mask, Tensor):
-        return block_attention(query, key, value, key_mask)
     if explicit_is_faster(query, key, value, dropout):
         return explicit_attention(query, key, value, visible_keys(query, key, causal, key_mask), dropout)
     heads = query.shape[:-1]

@@ -7,7 +7,6 @@ On CPUs and Apple GPUs this module has no effect; see `model.fast.attention`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -117,10 +116,9 @@ def allowed_kernels() -> str:
 
 
 def _kernels(config: TrainConfig, device: torch.device) -> list[SDPBackend]:
-    unwanted = os.environ.get("TORCH_CUDNN_SDPA_DEPRIORITIZED") == "1"  # torch's own switch
     fused = preferred(
         torch.cuda.get_device_capability(device),
-        None if unwanted else torch.backends.cudnn.version(),
+        torch.backends.cudnn.version(),
         one_shape=config.task == "gpt" and not config.model.mask_documents,
         deterministic=config.trainer.deterministic,
     )
@@ -158,7 +156,7 @@ def training_attention(config: ModelConfig, hardware: Hardware) -> str:
     query = torch.empty(1, config.heads, config.context, config.head_width, **form)
     key = torch.empty(1, config.key_value_heads, config.context, config.head_width, **form)
     mask = None
-    if config.mask_documents:  # only in uncompiled code; see `model.fast.document_mask`
+    if config.mask_documents:
         mask = torch.ones(1, config.context, config.context, dtype=torch.bool, device=hardware.device).tril()
     return attention_backend(query, key, key, causal=True, key_mask=mask, dropout=config.attention_dropout)
 

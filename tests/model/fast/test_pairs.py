@@ -41,9 +41,6 @@ SMALL: dict[str, tuple[Callable[..., Tensor], Callable[[], list[Tensor]], list[A
 
 RANDOM = {"dropout"}
 """Functions compared by distribution, in `tests/model/test_layers.py`."""
-OTHER_DEVICES = {"document_mask"}
-"""Functions whose fast form is for GPUs, tested in `tests/model/fast/test_document_mask.py` and
-`tests/gpu/test_gpu_attention.py`."""
 
 SHAPES = {"self": (7, 7), "cross": (5, 9), "cached": (1, 8), "chunk": (3, 8)}
 ATTENTION = [
@@ -115,7 +112,7 @@ def test_many_heads_of_few_queries_are_the_definition(rows: int) -> None:
 
 def test_every_definition_with_a_fast_form_is_compared() -> None:
     """Guards against a fast form that is not compared with its definition."""
-    compared = {function.__name__ for function, _, _ in SMALL.values()} | {"attention"} | RANDOM | OTHER_DEVICES
+    compared = {function.__name__ for function, _, _ in SMALL.values()} | {"attention"} | RANDOM
     found = set()
     for path in Path(model.__path__[0]).glob("*.py"):
         module = importlib.import_module(f"model.{path.stem}")

@@ -11,11 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.attention import attention
 from model.config import ModelConfig
-from model.fast.attention import fast_attention
 from model.fast.decoding import prepare
-from model.fast.document_mask import BLOCK, block_attention, document_blocks, in_blocks
 from model.gpt import GPT
 from model.layers import RMSNorm
 from model.masks import document_mask
@@ -51,7 +48,7 @@ def expected_mask(tokens: Tensor) -> Tensor:
 def test_a_token_sees_its_document_up_to_itself() -> None:
     """Guards against an eos that belongs to the wrong document, and boundaries of one row used for another row."""
     tokens = torch.randint(2, 6, (5, 30))
-    assert torch.equal(document_mask(tokens, EOS, head_width=16, dropout=0.0), expected_mask(tokens))
+    assert torch.equal(document_mask(tokens, EOS), expected_mask(tokens))
 
 
 @pytest.mark.parametrize("config", ["rotary", "grouped"], indirect=True)  # added positions depend on the offset
@@ -135,33 +132,6 @@ def test_a_model_that_cannot_know_documents_is_refused() -> None:
     """Guards against a requested mask that is silently ignored."""
     with pytest.raises(ValueError, match=r"model\.mask_documents"):
         GPT(ModelConfig(mask_documents=True), 19)
-
-
-def test_blocks_are_for_compiled_code_on_a_gpu() -> None:
-    """Guards against the unfused form of FlexAttention, which stores the score matrix, in training or evaluation."""
-    tokens = torch.zeros(2, BLOCK, dtype=torch.int64)
-    assert document_blocks(tokens, EOS, head_width=64, dropout=0.0) is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kv_heads", [2, 1])
-@torch.no_grad()
-def test_the_mask_in_blocks_says_the_same(kv_heads: int) -> None:
-    """Guards against a difference between the GPU's block mask and the CPU's mask. (The CPU has no gradients for block
-    masks.)"""
-    tokens = torch.randint(40, (2, 2 * BLOCK))
-    query = torch.randn(2, 2, 2 * BLOCK, 16)
-    key, value = torch.randn(2, 2, kv_heads, 2 * BLOCK, 16)
-
-    def twice(tokens: Tensor) -> Tensor:
-        mask = in_blocks(tokens, EOS)
-        return fast_attention(block_attention(query, key, value, mask), key, value, causal=True, key_mask=mask)
-
-    mask = document_mask(tokens, EOS, head_width=16, dropout=0.0)
-    once = attention(query, key, value, key_mask=mask)
-    expected = attention(once, key, value, key_mask=mask)
-    compiled = torch.compile(twice, fullgraph=True, dynamic=False, backend="eager")
-    torch.testing.assert_close(compiled(tokens), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("heads", [6, 12])
