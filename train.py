@@ -108,7 +108,7 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
                 log.line(f"finished at step {trainer.progress.step}: {trainer.budget.end_of_training()}")
             log.markdown("about", about(run, config, data, trainer), trainer.progress.step)
             if config.trainer.test:
-                evaluator.final_test(hardware.device, trainer.compiled)
+                evaluator.final_test(hardware.device, trainer.loss.compiled)
 
             compared = closing_lines(config, data.keys, trainer.progress)
             for line in (*final_lines(trainer.progress), *compared, f"everything is in {run}"):

@@ -85,7 +85,7 @@ class Trainer:
         self.first_step = True
         """Whether the first step of this process, which may compile, is still to come."""
         self.reports_late = self.queue.asynchronous
-        self.loss = compilation.TrainingLoss(config, self.optimizer, hardware, flops_per_token)
+        self.loss = compilation.TrainingLoss(config, self.weights, hardware, flops_per_token)
         self.loss.guidance = guidance_for(config, stream, self.weights.training_model)
         if config.trainer.recompute:
             recomputation.recompute_activations(self.weights.training_model)
@@ -182,6 +182,8 @@ class Trainer:
         done, warmed_up = self.budget.share_done(), self.budget.share_warmed_up()
         factor = learning_rate_factor(self.config.schedule, self.progress.step, done, warmed_up)
         self.saver.before_update()
+        if self.first_step:
+            self.loss.compile_update(self.optimizer, processes)
         self.gradient_norm = self.optimizer.step(factor)
         self.queue.end_step()
         seconds = self.lap()
@@ -200,11 +202,6 @@ class Trainer:
         self.first_step = False
 
     @property
-    def compiled(self) -> bool:
-        """Whether training steps run compiled code."""
-        return self.loss.compiled
-
-    @property
     def stopped_by(self) -> Signals | None:
         """The signal that stops training, if one was received."""
         return self.stop.received if self.processes.world == 1 else self.agreed_stop
@@ -220,7 +217,7 @@ class Trainer:
         seconds, number, failed = self.processes.max_over_processes(here, self.stop.received or 0, self.loss.failed)
         self.agreed_stop = Signals(int(number)) if number else None
         if failed and not self.loss.failed:
-            self.loss.fall_back("in another process")
+            self.loss.fall_back("compiled code has failed in another process")
         return seconds
 
     def catch_up(self) -> None:
@@ -311,7 +308,7 @@ class Trainer:
         with (
             undisturbed(self.model),
             self.weights.averaged(),
-            compilation.eagerly(self.compiled),
+            compilation.eagerly(self.loss.compiled),
             evaluation_kernels(self.hardware.device),
         ):
             yield

@@ -26,7 +26,6 @@ from training.hardware.compilation import TrainingLoss
 from training.hardware.compiled_check import BOUNDS, Difference, largest_difference
 from training.hardware.device import Hardware
 from training.hardware.gpu_attention import training_kernels
-from training.optimizer.optimizer import Optimizer
 from training.optimizer.weights import Weights, trained_parameters
 from training.run_folder.loaded_run import Model
 
@@ -60,7 +59,7 @@ def compared(name: str, task: str, dtype: torch.dtype, compiling: bool) -> Figur
     worst = {form: difference(task, dtype, choice, batch, exact) for form, choice in forms.items()}
     shown = ", ".join(f"{form} {one.error:.2g} ({one.where})" for form, one in worst.items())
     bound = BOUNDS[dtype]
-    if any(one.error > bound for one in worst.values()):
+    if any(one.is_wrong(dtype) for one in worst.values()):
         raise ArithmeticError(f"{shown}; at most {bound:g} is rounding")
     facts = {"errors": {form: asdict(one) for form, one in worst.items()}}
     return Figure(name, shown, f"of {len(exact[1])} parameters; limit {bound:g}", facts=facts)
@@ -70,8 +69,8 @@ def difference(task: str, dtype: torch.dtype, compile: str, batch: Batch, exact:
     """Return the largest error of the loss and the gradients of a training step; compile: setting of the trainer.
     Raises ArithmeticError if the trainer rejects the compiled code."""
     config = TrainConfig(task=task, trainer=TrainerConfig(compile=compile))
-    optimizer = Optimizer(config.optim, Weights(small(task).to(device()), dtype, 0.0))
-    loss = TrainingLoss(config, optimizer, Hardware(device(), dtype, None, ""), 1.0)
+    weights = Weights(small(task).to(device()), dtype, 0.0)
+    loss = TrainingLoss(config, weights, Hardware(device(), dtype, None, ""), 1.0)
     said: list[str] = []
     loss.log = said.append
     with training_kernels(config, device()):
@@ -79,7 +78,10 @@ def difference(task: str, dtype: torch.dtype, compile: str, batch: Batch, exact:
             found = loss.gradients(batch, batch.target_tokens)
     if loss.failed:
         raise ArithmeticError(said[-1].removeprefix("warning: "))
-    return largest_difference(list(loss.weights.layout.shapes), found, exact)
+    worst = largest_difference(list(weights.layout.shapes), found, exact)
+    if worst is None:
+        raise ArithmeticError("the loss or a gradient is not finite")
+    return worst
 
 
 def defined(model: Model, batch: Batch) -> LossAndGradients:

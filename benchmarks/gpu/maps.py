@@ -48,7 +48,7 @@ def recorded(what: str, model: Model, batch: int, length: int, compiled: bool) -
     ids = torch.randint(4, model.vocabulary, (length,)).tolist()
     pieces = [f"#{number}" for number in range(length)]
     example, numbers = Example(ids, pieces, ids[1:], pieces[1:]), count()
-    with TemporaryDirectory() as folder, eagerly(trainer.compiled):
+    with TemporaryDirectory() as folder, eagerly(trainer.loss.compiled):
 
         def record_once() -> None:
             found = record(trainer.model, [example], special_ids=range(4), step=next(numbers), max_tokens=length)

@@ -42,7 +42,7 @@ def test_the_loss_curve_is_that_of_a_cpu_in_float32(kind: str) -> None:
     for choice in ("off", "on"):
         each = trainer(DEVICE, torch.bfloat16, kind=kind, compile=choice)
         assert largest_gap(losses(each, 200), reference) < noise
-        assert each.compiled == (choice == "on")
+        assert each.loss.compiled == (choice == "on")
 
 
 @pytest.mark.parametrize("graphs", [False, pytest.param(True, marks=needs_cuda)])
@@ -55,7 +55,7 @@ def test_the_compiled_step_equals_the_eager_one(graphs: bool, recompute: bool, m
     eager = trainer(DEVICE, torch.float32, accumulate=2)
     compiled = trainer(DEVICE, torch.float32, accumulate=2, compile="on", recompute=recompute)
     torch.testing.assert_close(losses(compiled, 20), losses(eager, 20), rtol=2e-3, atol=0)
-    assert compiled.compiled, "the compilation was given up"
+    assert compiled.loss.compiled, "the compilation was given up"
     with torch.profiler.profile() as seen:  # also records the CPU's calls of the driver
         compiled.step()
         compiled.queue.drain()
@@ -66,7 +66,7 @@ def test_a_compiled_translator_equals_the_eager_one() -> None:
     """Guards against code for dynamic lengths that reuses the masks of one batch for all batches."""
     eager, compiled = (trainer(DEVICE, torch.float32, "translate", compile=choice) for choice in ("off", "on"))
     torch.testing.assert_close(losses(compiled, 10), losses(eager, 10), rtol=2e-3, atol=0)
-    assert compiled.compiled, "the compilation was given up"
+    assert compiled.loss.compiled, "the compilation was given up"
 
 
 @needs_cuda  # on a CPU with a stand-in: tests/training/hardware/test_other_devices.py
@@ -86,7 +86,7 @@ def test_no_step_waits_for_the_gpu(task: str, kind: str, compile: str) -> None:
         each.report_step()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert each.compiled == (compile == "on")
+    assert each.loss.compiled == (compile == "on")
     assert each.report is not None
     assert each.report.figures.values()[0] > 0
 

@@ -9,15 +9,17 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
+from configs.errors import UserError
 from data.batches.batch import Batch
 from model.config import ModelConfig
 from model.gpt import GPT
 from tests.training.tiny_trainer import CPU, Listed
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
-from training.hardware.compilation import UNCOMPILED, compile_update
+from training.hardware.compilation import UNCOMPILED, TrainingLoss, compile_update
 from training.hardware.device import Hardware
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.weights import Weights
+from training.processes.processes import Processes
 from training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
@@ -93,6 +95,37 @@ def test_an_update_that_cannot_be_compiled_stays_uncompiled(monkeypatch: pytest.
     found = steps(optimizer)
     assert len(failures) == 1
     assert all(map(torch.equal, found, steps(new("muon", torch.float32, 0.9))))
+
+
+class Two(Processes):
+    """One of two processes, of which the other has compiled code too, or has not."""
+
+    def __init__(self, other_compiles: bool) -> None:
+        self.world = 2
+        self.other_compiles = other_compiles
+
+    def max_over_processes(self, *numbers: float) -> list[float]:
+        return [max(number, not self.other_compiles) for number in numbers]
+
+
+def test_of_several_processes_all_compile_the_update_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against copies of the weights that drift apart because their updates are rounded differently."""
+
+    def backend(*_: object) -> None:
+        raise RuntimeError("no space left")
+
+    compile_ = torch.compile
+    optimizer = new("muon", torch.float32, 0.0)
+    loss = TrainingLoss(TrainConfig(), optimizer.weights, CPU, 1.0)
+    for here, other in ((True, False), (False, True), (True, True)):
+        loss.compiled = here
+        loss.compile_update(optimizer, Two(other))
+        assert optimizer.compiled == (here and other)
+    monkeypatch.setattr(torch, "compile", lambda code, **more: compile_(code, backend=backend, **more))
+    optimizer = new("muon", torch.float32, 0.0)
+    loss.compile_update(optimizer, Two(True))
+    with pytest.raises(UserError, match=r"update of the weights \(.*no space left.*: use trainer.compile=off"):
+        steps(optimizer)
 
 
 def outside(trainer: Trainer) -> int:

@@ -133,12 +133,9 @@ def test_a_decision_on_the_device_masks_the_update_and_changes_no_bit_otherwise(
         weights.gradient.normal_()
         if bad:
             weights.gradient[5] = math.nan
-            weights.gradient.masked_fill_(torch.tensor(kind != "adamw"), 0.0)  # as Optimizer.step does
-        applied = torch.tensor(not bad)
-        weight = weights.averaging_weight()
-        for each in optimizer.optimizers:
-            each.step(1.0, applied if on_device else None)
-        weights.refresh(torch.where(applied, weight, 0.0) if on_device else weight)
+        norm = weights.gradient_norm()
+        numbers = (1.0, weights.averaging_weight())
+        optimizer.update(numbers, norm, None, norm.isfinite() if on_device else None)
         return [tensor.clone() for tensor in kept]
 
     step(bad=False, on_device=False)

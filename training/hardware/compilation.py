@@ -22,7 +22,7 @@ from model.gpt import GPT
 from model.size import count_parameters
 from training.config import TrainConfig
 from training.guided_alignment.guidance import Guidance
-from training.hardware.compiled_check import BOUNDS, WrongGradient, largest_difference
+from training.hardware.compiled_check import WrongGradient, largest_difference
 from training.hardware.device import Hardware
 from training.hardware.gpu_attention import allowed_kernels
 from training.hardware.number_format import instruction_set
@@ -30,10 +30,12 @@ from training.hardware.out_of_memory import is_out_of_memory
 from training.hardware.reproducibility import random_state, restore_random_state
 from training.loss import batch_loss, loss_and_gradient
 from training.optimizer.optimizer import Optimizer
+from training.optimizer.weights import Weights
+from training.processes.processes import Processes
 from training.run_folder.loaded_run import Model
 
-UNCOMPILED = "training continues uncompiled"
-"""End of the warning about compiled code that fails."""
+UNCOMPILED = "continues uncompiled"
+"""End of the warnings about compiled code that fails."""
 
 BatchLoss = Callable[..., Tensor]
 """`batch_loss` or its compiled form."""
@@ -53,7 +55,7 @@ _PARTS = 8
 """Parts of a micro-batch that are computed uncompiled, one after the other, to compare with compiled code."""
 
 _TRIAL_CALLS = 3
-"""Calls that test compiled code: the first compiles, the second records CUDA graphs, the third replays them."""
+"""Calls that may fail: after the comparison, which compiles, CUDA graphs are recorded and replayed."""
 
 _CPU_FLOPS = {torch.bfloat16: 0.6e12, torch.float32: 0.1e12}
 """FLOP/s of training on two cores, to estimate the duration of a run; not measured, so that a resumed run decides
@@ -67,15 +69,16 @@ class TrainingLoss:
     this machine or computes something else, one line is logged and training continues uncompiled.
     """
 
-    def __init__(self, config: TrainConfig, optimizer: Optimizer, hardware: Hardware, flops_per_token: float) -> None:
-        self.optimizer, self.weights = optimizer, optimizer.weights
-        self.model = self.weights.training_model
+    def __init__(self, config: TrainConfig, weights: Weights, hardware: Hardware, flops_per_token: float) -> None:
+        self.weights, self.model = weights, weights.training_model
         self.smoothing, self.r_drop = config.trainer.label_smoothing, config.trainer.r_drop
         self.compiling, self.because = decide(config, hardware, flops_per_token)
         self.sharded = is_sharded(self.model)
         if self.sharded and config.trainer.compile == "auto":
             self.compiling, self.because = False, "trainer.shard=weights compiles with trainer.compile=on only"
         self.compiled = False
+        self.checked = False
+        """Whether a micro-batch of compiled code has been compared with uncompiled code."""
         self.failed = False
         """Whether compiled code has failed."""
         self.calls = 0
@@ -95,9 +98,8 @@ class TrainingLoss:
         try:
             if not self.compiled:
                 self.compiled, self.batch_loss = True, compiled_loss(self.model)
+            if not self.checked:
                 self.check(batch, targets)
-                if not self.weights.divided:
-                    compile_update(self.optimizer, self.update_failed)
             self.calls += 1
             return self.computed(batch, targets)
         except WrongGradient as wrong:
@@ -107,14 +109,14 @@ class TrainingLoss:
         except Exception as error:  # the compiler's backend may raise anything: missing headers, no disk space
             if is_out_of_memory(error):
                 raise
-            reason = str(error).strip().splitlines() or [type(error).__name__]
+            reason = reason_of(error)
             if self.sharded:  # the other processes wait for this one's part of the blocks
                 from training.processes.ending import is_broken_connection
 
                 if is_broken_connection(error):
                     raise
-                raise UserError(f"torch.compile failed ({reason[0][:120]}): use trainer.compile=off") from error
-            self.fall_back(f"torch.compile failed ({reason[0][:120]})")
+                raise UserError(f"torch.compile failed ({reason}): use trainer.compile=off") from error
+            self.fall_back(f"torch.compile failed ({reason})")
         return self.computed(batch, targets)
 
     def check(self, batch: Batch, targets: int) -> None:
@@ -122,34 +124,39 @@ class TrainingLoss:
         Raises WrongGradient if they differ by more than rounding."""
         device, started = batch.inputs.device, time.perf_counter()
         state = random_state(device)
-        with masks_of_compiled_code():
-            loss, found = self.computed(batch, targets)
-            loss, found = loss.clone(), [gradient.clone() for gradient in found]  # a CUDA graph reuses their memory
-            float(loss)  # waits for the device
-            compiled = time.perf_counter()
+        try:
+            with masks_of_compiled_code():
+                loss, found = self.computed(batch, targets)
+                float(loss)  # waits for the device
+                compiled = time.perf_counter()
+                try:
+                    loss, found = loss.clone(), [gradient.clone() for gradient in found]  # a CUDA graph reuses them
+                    restore_random_state(state, device)
+                    expected = self.uncompiled(batch, targets)
+                    worst = largest_difference(list(self.weights.layout.shapes), (loss, found), expected)
+                except Exception as error:
+                    if self.sharded or not is_out_of_memory(error):  # sharded: other processes wait for this one
+                        raise
+                    self.checked = True
+                    self.log("the compiled step is not compared with the uncompiled one, which does not fit in memory")
+                    return
+        finally:
             restore_random_state(state, device)
-            try:
-                expected = self.uncompiled(batch, targets)
-            except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-                self.log("the compiled step is not compared with the uncompiled one, which does not fit in memory")
-                return
-            finally:
-                restore_random_state(state, device)
-        worst = largest_difference(list(self.weights.layout.shapes), (loss, found), expected)
-        finite = bool(expected[0].isfinite())
-        seconds = f"compilation {compiled - started:.1f} s, comparison {time.perf_counter() - compiled:.1f} s"
+            if device.type == "cuda":
+                torch.cuda.empty_cache()  # a CUDA graph cannot use what the comparison has left
+        self.checked = worst is not None or self.sharded  # sharded: of all processes or of none
+        if worst is None:
+            self.log("the compiled step is not compared yet: the loss or a gradient of this batch is not finite")
+            return
         shown = f"{100 * worst.error:.2g} % in {worst.where}"
-        if finite and worst.error > BOUNDS[self.weights.dtype]:
-            raise WrongGradient(
-                f"torch {torch.__version__} compiles this model to wrong gradients (an error of {shown})"
-            )
+        if worst.is_wrong(self.weights.dtype):
+            raise WrongGradient(f"torch {torch.__version__} miscompiles this model (an error of {shown})")
+        seconds = f"compilation {compiled - started:.1f} s, comparison {time.perf_counter() - compiled:.1f} s"
         self.log(f"compiled step: equals the uncompiled one within rounding (at most {shown}; {seconds})")
 
     def uncompiled(self, batch: Batch, targets: int) -> tuple[Tensor, list[Tensor]]:
-        """Return the results of `computed` without compiled code. It needs more memory: without dropout, whose masks
-        are those of a whole batch, a few rows at a time."""
+        """Return the results of `computed` without compiled code. It needs more memory, so a few rows at a time; with
+        dropout all rows at once, since a mask depends on the shape of the batch."""
         rows = len(batch.inputs)
         parts = 1 if self.sharded or uses_dropout(self.model) else min(rows, _PARTS)
         total = torch.zeros((), device=batch.inputs.device)
@@ -162,13 +169,27 @@ class TrainingLoss:
                 sums = [one + other for one, other in zip(sums, wide, strict=True)] if sums else wide
         return total, sums
 
-    def update_failed(self, reason: str) -> None:
-        """Continue with the uncompiled update."""
-        self.log(f"warning: torch.compile failed for the update of the weights ({reason}), which stays uncompiled")
+    def compile_update(self, optimizer: Optimizer, processes: Processes) -> None:
+        """Compile the update of the weights too, if all processes compute with compiled code. Collective.
+
+        A compiled update rounds differently, so that copies of the weights in several processes would drift apart if
+        only some of them compiled it: there a failure is a UserError, otherwise a warning.
+        """
+        (uncompiled,) = processes.max_over_processes(not self.compiled)
+        if uncompiled or self.weights.divided:
+            return
+
+        def failed(reason: str) -> None:
+            message = f"torch.compile failed for the update of the weights ({reason})"
+            if processes.world > 1:
+                raise UserError(f"{message}: use trainer.compile=off")
+            self.log(f"warning: {message}, which {UNCOMPILED}")
+
+        compile_update(optimizer, failed)
 
     def fall_back(self, reason: str) -> None:
         """Continue without compilation."""
-        self.log(f"warning: {reason}; {UNCOMPILED}")
+        self.log(f"warning: {reason}; training {UNCOMPILED}")
         for module in self.model.modules():  # undo `compiled_loss`
             module._compiled_call_impl = None
         self.compiling, self.compiled, self.failed, self.batch_loss = False, False, True, batch_loss
@@ -181,6 +202,12 @@ class TrainingLoss:
         loss = self.batch_loss(self.model, batch.model_inputs, batch.targets, self.smoothing, self.r_drop)
         guided = loss if self.guidance is None else loss + self.guidance.loss(batch)
         return loss.detach(), self.weights.gradients_of(guided, targets)
+
+
+def reason_of(error: Exception) -> str:
+    """Return the first line of an error of the compiler that says why: torch's own begins with "backend=… raised:"."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.endswith("raised:")]
+    return lines[0][:120] if lines else type(error).__name__
 
 
 def uses_dropout(model: Model) -> bool:
@@ -262,7 +289,7 @@ def compiled_loss(model: Model) -> BatchLoss:
 
 def compile_update(optimizer: Optimizer, failed: Callable[[str], None]) -> None:
     """Compile what happens between two batches: sum and norm of the gradients, clipping, the optimisers, the copies of
-    the weights. If this fails, `failed` gets the reason, and all of it stays uncompiled.
+    the weights. If this fails, `failed` gets the reason, and all of it continues uncompiled.
 
     On a GPU these are some dozens of launches, not a CUDA graph, which would have to know that the weights stay where
     they are.
@@ -287,7 +314,7 @@ def compile_update(optimizer: Optimizer, failed: Callable[[str], None]) -> None:
                 for place, method in parts:
                     vars(place).pop(method, None)
                 optimizer.compiled = False
-                failed((str(error).strip().splitlines() or [type(error).__name__])[0][:120])
+                failed(reason_of(error))
             return plain(*arguments)
 
         return call

@@ -13,7 +13,7 @@ from training.optimizer.base import Group, Rate, State, StatefulOptimizer
 
 
 class AdamW(StatefulOptimizer):
-    """AdamW with steps and state bit-identical to torch.optim.AdamW."""
+    """AdamW with steps and state bit-identical to torch.optim.AdamW, in compiled code equal but for rounding."""
 
     state_names = ("exp_avg", "exp_avg_sq")
 
@@ -50,7 +50,7 @@ class AdamW(StatefulOptimizer):
         if corrections is not None:
             kept = 1 - rate * group["weight_decay"]
             for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
-                self.by_definition(kept, rate, parameter, gradient, state, corrections, applied)
+                self.update_compiled(kept, rate, parameter, gradient, state, corrections, applied)
             return
         updated = [*parameters, *(state[name] for state in states for name in ("exp_avg", "exp_avg_sq"))]
         before = [] if applied is None or self.fused else [tensor.clone() for tensor in updated]
@@ -80,7 +80,7 @@ class AdamW(StatefulOptimizer):
         step = step.to(widest(step.device)) + 1
         return torch.stack([1 - beta**step for beta in self.betas]).float()
 
-    def by_definition(
+    def update_compiled(
         self,
         kept: Rate,
         rate: Rate,

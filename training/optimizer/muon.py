@@ -70,7 +70,7 @@ class Muon(MomentumOptimizer):
 
     def __init__(
         self,
-        groups: Sequence[Group],
+        group: Group,
         *,
         lr: float,
         dtype: torch.dtype,
@@ -79,14 +79,14 @@ class Muon(MomentumOptimizer):
         equal_norms: bool = True,
         exchange: Exchange | None = None,
     ) -> None:
-        """groups: dicts with `params` and `weight_decay`. dtype: of the orthogonalisation, bfloat16 if its products are
+        """group: dict with `params` and `weight_decay`. dtype: of the orthogonalisation, bfloat16 if its products are
         fast, else float32. coefficients: of its steps. equal_norms: as described above. exchange: how `params` become
         matrices, each of which is orthogonalised in one process; None if they are matrices."""
         self.coefficients, self.dtype = coefficients, dtype
         self.equal_norms = equal_norms
-        self.exchange = exchange or Whole([p.shape for group in groups for p in group["params"]])
+        self.exchange = exchange or Whole([p.shape for p in group["params"]])
         self.batches = alike(self.exchange.shapes)
-        super().__init__(groups, lr=lr, momentum=momentum)
+        super().__init__([group], lr=lr, momentum=momentum)
 
     def update(
         self,

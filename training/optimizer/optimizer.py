@@ -36,6 +36,7 @@ class Optimizer:
         self.applied: Applied = True
         """Whether the last step was applied."""
         self.compiled = False
+        """Whether `measure` and `update` are compiled."""
         self.factor = 0.0
         """Of the peak learning rates, in the last step."""
         device = weights.everything[0].device
@@ -61,7 +62,7 @@ class Optimizer:
             group = {"params": weights.hidden(), "weight_decay": decay}
             dtype = torch.float32 if weights.dtype == torch.float32 else fast_format(device)
             equal, exchange = config.equal_norms, weights.exchange
-            self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=dtype, equal_norms=equal, exchange=exchange))
+            self.optimizers.append(Muon(group, lr=config.muon_lr, dtype=dtype, equal_norms=equal, exchange=exchange))
             self.parts.append(OptimizerPart((HIDDEN,), matrices=True, state=Muon.state_names))
         if scion:
             self.optimizers.append(Scion(scion_groups(config, weights.matrices(OUTER)), lr=config.embedding_lr))
@@ -141,12 +142,7 @@ class Optimizer:
         try:
             for optimizer, state, part in zip(self.optimizers, states, self.parts, strict=True):
                 self.weights.load_states(optimizer, state, part)
-        except (
-            ValueError,
-            TypeError,
-            AttributeError,
-            IndexError,
-        ):  # different number of optimisers, sizes or structure
+        except (ValueError, TypeError, AttributeError, IndexError):
             raise UserError(
                 "the checkpoint's optimiser state does not fit this configuration (another optim.kind?); "
                 "generate.py and init_from=… can use its weights, but training cannot resume from it"

@@ -114,8 +114,8 @@ class Weights:
         return found
 
     def update_in(self, parts: list[Tensor]) -> None:
-        """Refresh the copies in the parts that the optimiser updates: so the compiler, which reads both in one graph,
-        sees no tensors that overlap."""
+        """Divide the copies like the parts that the optimiser updates: in one compiled graph, tensors that overlap
+        without being equal could not be updated in place."""
         places = [slice(part.storage_offset(), part.storage_offset() + part.numel()) for part in parts]
         average = self.flat_average
         self.copies = [
@@ -164,7 +164,7 @@ class Weights:
     def gradients_of(self, loss: Tensor, divisor: float = 1.0) -> list[Tensor]:
         """Return the gradient of loss / divisor for each trained parameter, in the model's order, in the compute dtype;
         frees the graph of `loss`. Raises UserError that names a parameter without gradient."""
-        slope = torch.full_like(loss, 1 / divisor)
+        slope = torch.ones_like(loss) / divisor
         return complete(self.layout, torch.autograd.grad(loss, self.computing, slope, allow_unused=True))
 
     @torch.no_grad()
@@ -185,10 +185,8 @@ class Weights:
         if torch.compiler.is_compiling():
             self.gradient.add_(self.layout.flat(gradients))
         else:
-            for total, gradient in zip(
-                self.gradients, gradients, strict=True
-            ):  # foreach would copy all to float32 first
-                total.add_(gradient)
+            for total, gradient in zip(self.gradients, gradients, strict=True):
+                total.add_(gradient)  # foreach would copy all to float32 first
 
     def follow_first(self, processes: Processes) -> None:
         """Copy the weights of the first process."""
@@ -220,11 +218,6 @@ class Weights:
                 computing.copy_(master)
             if average is not None:
                 average.lerp_(master, weight)
-
-    def publish(self) -> None:
-        """Refresh the compute copy and the average after an update of the master weights."""
-        self.gradient_is_old = True
-        self.refresh(self.averaging_weight())
 
     def averaging_weight(self) -> float:
         """Count an update -> the weight of the new master weights in the average."""
@@ -297,8 +290,8 @@ def complete(layout: Layout, gradients: Sequence[Tensor | None]) -> list[Tensor]
     if missing:
         more = f" and {len(missing) - 1} others" if missing[1:] else ""
         raise UserError(
-            f"{missing[0]}{more}: no gradient, because the loss does not depend on it; if trainer.compile=off trains,"
-            " the compiled code is wrong"
+            f"{missing[0]}{more}: no gradient, because the computed loss does not depend on it; if training works with"
+            " trainer.compile=off, the compiled code is wrong"
         )
     return [gradient for gradient in gradients if gradient is not None]
 

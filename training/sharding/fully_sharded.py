@@ -75,10 +75,12 @@ class FullyShardedWeights(DividedWeights):
 
     def gradients_of(self, loss: Tensor, divisor: float = 1.0) -> list[Tensor]:
         """As in Weights: this process's rows of the gradients, float32. `fully_shard` sums them over the processes."""
-        loss.backward(torch.full_like(loss, 1 / divisor))  # its hooks need `backward`, which leaves the sums in `grad`
-        gradients = complete(self.layout, [parameter.grad for parameter in self.sharded.values()])
-        for parameter in self.sharded.values():
-            parameter.grad = None
+        try:
+            loss.backward(torch.ones_like(loss) / divisor)  # its hooks need `backward`, which leaves the sums in `grad`
+            gradients = complete(self.layout, [parameter.grad for parameter in self.sharded.values()])
+        finally:
+            for parameter in self.sharded.values():
+                parameter.grad = None
         return [_local(gradient) for gradient in gradients]
 
     @torch.no_grad()

@@ -7,6 +7,7 @@ import torch
 
 from training.config import OptimConfig
 from training.hardware import number_format
+from training.optimizer.layout import HIDDEN, FlatMatrices, layout_of
 from training.optimizer.muon import QUINTIC, Muon, orthogonalised
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.weights import Weights
@@ -22,7 +23,7 @@ def test_updates_are_those_of_torch(dtype: torch.dtype) -> None:
     theirs = [torch.nn.Parameter(p.detach().clone()) for p in mine]
     start = [p.detach().clone() for p in mine]
     optimizers = [
-        Muon([{"params": mine, "weight_decay": 0.1}], lr=0.02, dtype=dtype, coefficients=QUINTIC, equal_norms=False),
+        Muon({"params": mine, "weight_decay": 0.1}, lr=0.02, dtype=dtype, coefficients=QUINTIC, equal_norms=False),
         torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1),
     ]
     for _ in range(5):
@@ -53,34 +54,21 @@ def test_equal_norms_along_the_longer_side(shape: tuple[int, int]) -> None:
     torch.testing.assert_close(scales.min, scales.max)
 
 
-class Alone:
-    """An exchange of one process, which owns all matrices."""
-
-    def __init__(self) -> None:
-        self.shapes = [torch.Size(shape) for shape in SHAPES]
-
-    def to_owners(self, rows: list[torch.Tensor]) -> dict[int, torch.Tensor]:
-        return dict(enumerate(rows))
-
-    def from_owners(self, matrices: dict[int, torch.Tensor], like: torch.Tensor) -> list[torch.Tensor]:
-        return [matrices[index].to(like.dtype) for index in range(len(matrices))]
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_an_exchange_changes_no_bit(dtype: torch.dtype) -> None:
-    """Guards against weights divided among processes that are trained differently: the exchange carries updates in the
-    dtype of the orthogonalisation, so nothing may be computed in another one after it."""
+    """Guards against weights in one flat tensor, or divided among processes, that are trained differently: the exchange
+    carries updates in the dtype of the orthogonalisation, so nothing may be computed in another one after it."""
     torch.manual_seed(0)
-    gradients = [torch.randn(shape) for shape in SHAPES]
-    found = []
-    for exchange in (None, Alone()):
-        weights = [torch.nn.Parameter(torch.zeros(shape)) for shape in SHAPES]
-        for weight, gradient in zip(weights, gradients, strict=True):
-            weight.grad = gradient.clone()
-        Muon([{"params": weights, "weight_decay": 0.0}], lr=0.1, dtype=dtype, exchange=exchange).step()
-        found.append(weights)
-    for whole, divided in zip(*found, strict=True):
-        assert torch.equal(whole, divided)
+    named = {f"layer{i}": torch.randn(shape) for i, shape in enumerate(SHAPES)}
+    layout = layout_of(named)
+    whole = [torch.zeros(shape) for shape in SHAPES]
+    for weight, gradient in zip(whole, named.values(), strict=True):
+        weight.grad = gradient.clone()
+    flat = torch.zeros(layout.length)
+    flat.grad = layout.flat(list(named.values()))
+    for params, exchange in ((whole, None), ([flat], FlatMatrices(layout, HIDDEN))):
+        Muon({"params": params, "weight_decay": 0.0}, lr=0.1, dtype=dtype, exchange=exchange).step()
+    assert all(map(torch.equal, whole, layout.parts(flat)))
 
 
 @pytest.mark.parametrize("columns", [16, 40])

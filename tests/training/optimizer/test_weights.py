@@ -26,7 +26,7 @@ def test_updates_too_small_for_bf16_are_not_lost() -> None:
     for _ in range(100):
         with torch.no_grad():
             weights.masters[0].add_(1e-4)
-        weights.publish()
+        weights.refresh(weights.averaging_weight())
     assert weights.saved_weights()["weight"].mean().item() == pytest.approx(1.01, abs=1e-5)
     assert model.weight.dtype == torch.bfloat16
     assert model.weight.float().mean().item() == pytest.approx(1.01, abs=4e-3)
@@ -39,7 +39,7 @@ def test_gradients_of_micro_batches_add_up_in_float32() -> None:
     for value in (256.0, 1.0, 1.0):
         weights.add([torch.full_like(parameter, value) for parameter in model.parameters()])
     assert all(set(gradient.flatten().tolist()) == {258.0} for gradient in weights.gradients)
-    weights.publish()
+    weights.gradient_is_old = True  # as Optimizer.step sets it
     weights.add([torch.ones_like(parameter) for parameter in model.parameters()])
     assert all(set(gradient.flatten().tolist()) == {1.0} for gradient in weights.gradients), (
         "an update begins from zero"
@@ -64,7 +64,7 @@ def test_the_average_follows_the_recurrence_and_only_computes_inside_the_block(d
         with torch.no_grad():
             for master in weights.masters:
                 master.add_(1.0)
-        weights.publish()
+        weights.refresh(weights.averaging_weight())
         expected.lerp_(weights.masters[0].detach(), 1 - min(0.9, (1 + update) / (10 + update)))
     torch.testing.assert_close(weights.saved_weights()["weight"], expected)
     before = [p.detach().clone() for p in model.parameters()]
@@ -83,7 +83,7 @@ def test_saved_and_restored_weights_are_the_same_to_the_last_bit(dtype: torch.dt
     with torch.no_grad():
         for master in weights.masters:
             master.add_(torch.randn_like(master))
-    weights.publish()
+    weights.refresh(weights.averaging_weight())
     best = {name: tensor.clone() for name, tensor in weights.saved_weights().items()}
     other = nn.Linear(16, 16)
     restored = Weights(other, dtype, ema)
@@ -133,7 +133,7 @@ def test_an_exception_at_any_point_of_the_swap_leaves_the_weights_as_they_are(
     """Guards against a signal during either swap of the average that saves the average as master weights."""
     weights = Weights(linear(), dtype, ema=0.9)
     weights.flat_masters.add_(1.0)
-    weights.publish()
+    weights.refresh(weights.averaging_weight())
 
     def copies() -> list[Tensor]:
         return [weights.flat_masters.clone(), *(average.clone() for average in weights.average)]
