@@ -96,7 +96,12 @@ def ours(settings: list[str]) -> Step:
     config = composed(settings)
     prepared = prepare(config.task, config.data, config.tokenizer, config.model.context, config.seed)
     stream = prepared.training(config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens)
-    return lambda: stream.next_batch().tokens
+
+    def tokens() -> int:
+        batch = stream.next_batch()
+        return batch.source_tokens + batch.target_tokens
+
+    return tokens
 
 
 def random_slices(text: str) -> Step:

@@ -50,11 +50,6 @@ class Batch:
             return int(self.source_mask.sum())
         return 0 if self.source is None else self.source.numel()
 
-    @property
-    def tokens(self) -> int:
-        """Return the number of source and target tokens without padding."""
-        return self.source_tokens + self.target_tokens
-
     def select(self, rows: Tensor) -> Batch:
         """Return some rows of the batch; rows: indices, on its device."""
         tensors = {name: each[rows] for name, each in vars(self).items() if isinstance(each, Tensor)}

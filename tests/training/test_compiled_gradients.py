@@ -292,6 +292,14 @@ def test_a_loss_is_compared_more_strictly_than_a_gradient() -> None:
     assert (both.where, both.is_wrong(torch.bfloat16)) == ("the loss", True)
 
 
+def test_a_fault_in_a_small_part_of_a_matrix_is_seen() -> None:
+    """Guards against gradients of queries or keys that are lost: they are some percent of a matrix with the values."""
+    loss, exact = torch.ones(()), torch.cat([torch.full((8, 4), size) for size in (0.1, 0.1, 2.0)])
+    lost = exact.clone()
+    lost[8:16] = 0
+    assert difference(["a"], (loss, [lost]), (loss, [exact])).is_wrong(torch.bfloat16)
+
+
 @pytest.mark.parametrize("part", ["loss", "gradient"])
 def test_a_batch_whose_results_are_not_finite_proves_nothing(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against a log that says `equals` although nothing could be compared, or that blames the compiler."""

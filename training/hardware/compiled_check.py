@@ -52,22 +52,33 @@ def largest_difference(
     names: Sequence[str], found: tuple[Tensor, Sequence[Tensor]], expected: tuple[Tensor, Sequence[Tensor]]
 ) -> Difference | None:
     """Compare losses and gradients. The error of a gradient g with respect to r is |g - r| / |r|, but see `_FLOOR`;
-    infinite if only g is not finite. None if something expected is not finite."""
+    infinite if only g is not finite. None if something expected is not finite.
+
+    A matrix is compared in a few parts: the gradients of queries and keys are a small part of that of
+    `query_key_value`.
+    """
     (loss, gradients), (expected_loss, references) = found, expected
+    parts = [
+        (name, one, other)
+        for name, gradient, reference in zip(names, gradients, references, strict=True)
+        for one, other in zip(_in_parts(gradient), _in_parts(reference), strict=True)
+    ]
     numbers = torch.stack(
-        [
-            torch.stack([(gradient.float() - reference.float()).norm(), reference.float().norm()])
-            for gradient, reference in zip(gradients, references, strict=True)
-        ]
+        [torch.stack([(one.float() - other.float()).norm(), other.float().norm()]) for _, one, other in parts]
     ).tolist()  # one transfer from the device
-    sizes = [reference.numel() for reference in references]
+    sizes = [other.numel() for _, _, other in parts]
     mean_square = sum(norm**2 for _, norm in numbers) / max(1, sum(sizes))
     if not all(math.isfinite(number) for number in (float(expected_loss), mean_square)):
         return None
     differences = [Difference(_LOSS, float((loss - expected_loss).abs() / expected_loss.abs().clamp(min=1e-6)))]
-    for name, size, (error, norm) in zip(names, sizes, numbers, strict=True):
+    for (name, _, _), size, (error, norm) in zip(parts, sizes, numbers, strict=True):
         differences.append(Difference(name, error / max(norm, _FLOOR * math.sqrt(size * mean_square), 1e-30)))
     for difference in differences:
         if math.isnan(difference.error):
             difference.error = math.inf
     return max(differences, key=lambda difference: difference.severity)
+
+
+def _in_parts(gradient: Tensor) -> tuple[Tensor, ...]:
+    """Divide the rows of a matrix into at most 8 parts; a vector remains whole."""
+    return gradient.tensor_split(min(8, len(gradient))) if gradient.ndim > 1 else (gradient,)

@@ -98,11 +98,6 @@ class AdamW(StatefulOptimizer):
         square = state["exp_avg_sq"].lerp(gradient.square(), 1 - beta2)
         size = (square / bias2).sqrt() + self.eps
         updated = parameter * kept - rate * (mean / bias1) / size
-        new = (
-            (parameter, updated),
-            (state["step"], state["step"] + 1),
-            (state["exp_avg"], mean),
-            (state["exp_avg_sq"], square),
-        )
-        for old, value in new:
+        state["step"].add_(1 if applied is None or not self.fused else applied.float())  # see `update`
+        for old, value in ((parameter, updated), (state["exp_avg"], mean), (state["exp_avg_sq"], square)):
             old.copy_(value if applied is None else torch.where(applied, value, old))

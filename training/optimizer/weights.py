@@ -6,6 +6,7 @@ is then one call instead of one per parameter, which saves a quarter of the fixe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -164,7 +165,7 @@ class Weights:
     def gradients_of(self, loss: Tensor, divisor: float = 1.0) -> list[Tensor]:
         """Return the gradient of loss / divisor for each trained parameter, in the model's order, in the compute dtype;
         frees the graph of `loss`. Raises UserError that names a parameter without gradient."""
-        slope = torch.ones_like(loss) / divisor
+        slope = torch.full_like(loss, 1 / divisor if divisor else math.nan)  # no targets: a skipped step
         return complete(self.layout, torch.autograd.grad(loss, self.computing, slope, allow_unused=True))
 
     @torch.no_grad()

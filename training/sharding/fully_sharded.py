@@ -16,6 +16,7 @@ state, and for the final test in float32.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -76,7 +77,8 @@ class FullyShardedWeights(DividedWeights):
     def gradients_of(self, loss: Tensor, divisor: float = 1.0) -> list[Tensor]:
         """As in Weights: this process's rows of the gradients, float32. `fully_shard` sums them over the processes."""
         try:
-            loss.backward(torch.ones_like(loss) / divisor)  # its hooks need `backward`, which leaves the sums in `grad`
+            slope = torch.full_like(loss, 1 / divisor if divisor else math.nan)
+            loss.backward(slope)  # its hooks need `backward`, which leaves the sums in `grad`
             gradients = complete(self.layout, [parameter.grad for parameter in self.sharded.values()])
         finally:
             for parameter in self.sharded.values():

@@ -105,7 +105,7 @@ def test_inputs_start_with_bos_and_targets_end_with_eos(tmp_path: Path, pairs_co
         assert (batch.source.gather(1, mask.sum(1)[:, None] - 1) == 3).all()
         assert batch.source_mask is None or not batch.source_mask.all()
         assert batch.target_tokens == int(real.sum())
-        assert batch.tokens == int(real.sum() + mask.sum())
+        assert (batch.target_tokens, batch.source_tokens) == (int(real.sum()), int(mask.sum()))
         assert batch.source.shape[1] % 4 == 0
         assert batch.inputs.shape[1] % 4 == 0
 

@@ -41,7 +41,7 @@ def test_targets_are_the_inputs_one_further() -> None:
     assert batch.inputs.dtype == batch.targets.dtype == torch.int64
     assert torch.equal(batch.targets, (batch.inputs + 1) % 100)
     assert batch.source is None
-    assert batch.tokens == batch.target_tokens == 32
+    assert (batch.source_tokens, batch.target_tokens) == (0, 32)
 
 
 @pytest.mark.parametrize("done", [0, 5, 11, 12, 13, 40])

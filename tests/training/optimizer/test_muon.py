@@ -45,7 +45,7 @@ def test_equal_norms_along_the_longer_side(shape: tuple[int, int]) -> None:
     for equal in (False, True):
         weight = torch.nn.Parameter(torch.zeros(shape))
         weight.grad = gradient.clone()
-        Muon([{"params": [weight], "weight_decay": 0.0}], lr=0.1, dtype=torch.float32, equal_norms=equal).step()
+        Muon({"params": [weight], "weight_decay": 0.0}, lr=0.1, dtype=torch.float32, equal_norms=equal).step()
         updates[equal] = weight.detach()
     norms = updates[True].norm(dim=1 if shape[0] > shape[1] else 0)
     torch.testing.assert_close(norms, norms.mean().expand_as(norms))
