@@ -3,7 +3,6 @@
 
 PYTHON ?= python3
 SHELL := bash
-.SHELLFLAGS := -o pipefail -c
 VENV := .venv
 BIN = $(VENV)/bin
 # -qq prints errors only: some package indexes cause hundreds of warnings.
@@ -35,7 +34,7 @@ demo: install
 	@$(call train,demo_gpt)
 	@$(call train,demo_enja)
 	@echo
-	@$(BIN)/python generate.py run=runs/demo_gpt prompt="" samples=6 temperature=0.5 min_p=0.1 | $(BIN)/python -m training.demo_screen runs/demo_gpt runs/demo_enja
+	@set -o pipefail; $(BIN)/python generate.py run=runs/demo_gpt prompt="" samples=6 temperature=0.5 min_p=0.1 | $(BIN)/python -m training.demo_screen runs/demo_gpt runs/demo_enja
 
 # One thread per worker: more threads than cores slow all of them down. Idle workers take tests from busy ones.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
@@ -56,23 +55,29 @@ VERSION_TESTS := tests/training/test_compiled_gradients.py tests/training/test_c
   tests/attention_maps/draw tests/attention_maps/tensorboard/test_routes.py tests/data/sources/test_remote_sources.py
 
 # The versions that pyproject.toml promises: its lower bounds and the newest releases. Each installation takes 6 GB and is kept; delete
-# .venv-newest to get the releases of today. The lowest need Python 3.11: some of them have no wheels for later ones.
+# .venv-newest to get the releases of today.
 test-versions: test-lowest test-newest
+
+# Some of the lowest versions have no wheels for a later Python.
+PYTHON_LOWEST ?= $(shell python3.11 -c 'print("python3.11")' 2> /dev/null || echo $(PYTHON))
+CHECK_LOWEST = import sys; sys.exit(sys.version_info[:2] != (3, 11) and "error: make test-lowest needs Python 3.11: set PYTHON_LOWEST")
 
 test-lowest .venv-lowest/installed: VENV := .venv-lowest
 test-newest .venv-newest/installed: VENV := .venv-newest
+.venv-lowest/installed: CREATE = $(PYTHON_LOWEST) -c '$(CHECK_LOWEST)' && $(PYTHON_LOWEST)
+.venv-newest/installed: CREATE = $(PYTHON)
 .venv-lowest/installed: VERSIONS = --constraint $(VENV)/bounds.txt
-.venv-newest/installed: VERSIONS = --upgrade --upgrade-strategy eager
 
 test-lowest test-newest: test-%: .venv-%/installed
 	@TIMEFORMAT="$@: %0lR"; time $(PYTEST) -m "not gpu" $(VERSION_TESTS)
 
 # Every bound becomes an exact version: pip rejects one that is not a release, or that contradicts another, and says why.
 .venv-lowest/installed .venv-newest/installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+	@$(CREATE) -m venv --clear $(VENV)
 	sed -n 's/^    "\([A-Za-z0-9_-]*\)>=\([0-9.]*\)[",].*/\1==\2/p' pyproject.toml > $(VENV)/bounds.txt
-	@TIMEFORMAT="installation of $(VENV): %0lR"; time $(BIN)/python -m pip install $(VERSIONS) --editable ".[export]" pytest pytest-xdist 2>&1 | \
-	  sed -n '/^ERROR/p; /^The conflict is caused by/,$$p; s/^Successfully installed/&/p'
+	@TIMEFORMAT="installation of $(VENV): %0lR"; time $(BIN)/python -m pip install $(VERSIONS) --editable ".[export]" pytest pytest-xdist \
+	  > $(VENV)/pip.log 2>&1 || { tail -n 20 $(VENV)/pip.log >&2; exit 1; }
+	@sed -n '/^Successfully installed/p' $(VENV)/pip.log
 	touch $@
 
 # 10,000 generated inputs, from command lines to damaged checkpoints; about half an hour on two cores.

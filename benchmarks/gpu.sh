@@ -11,7 +11,6 @@
 # seconds   time limit of this call (default: 530)
 # stages    run only these, each with all the remaining time:
 #           text,gradients,tests,training,machine,attention,decoding,maps,kernels,sizes,translation
-# again     true: measure the stages again, also what has been measured or has failed twice
 # work      folder of compiled code and prepared data, used again by later calls (default: .cache/gpu)
 # wheels    packages for a machine without network access, from benchmarks/gpu_package.sh; unpacked in .cache/gpu (default: wheels/)
 # --dry-run run everything with tiny sizes on a CPU; measures nothing, and keeps files only in a folder out=

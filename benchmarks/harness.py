@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +32,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 _ROOM = 1.4
 """Overhead factor on the nominal time of a turn, for the uncounted step before it and a last step that exceeds it."""
+
+_CLOSING = 20.0
+"""Seconds after which a process that does not end is killed."""
 
 
 @dataclass
@@ -59,7 +62,7 @@ class MeasureSettings:
 
     at_once: int = 1
     """Number of contenders to set up in parallel: compilers need many cores, not the GPU. A contender that fails in
-    parallel is set up once more, alone. Measured turns always run one at a time."""
+    parallel is set up and measured once more, alone, after the others. Measured turns always run one at a time."""
 
     patience: float | None = None
     """Time limit in seconds for the set-up of each contender and for each turn: a contender that takes longer is given
@@ -139,7 +142,6 @@ class Worker:
             timer.cancel()
         for status in ("skipped", "failed"):
             if status in answer:
-                print(end=self.said(), file=sys.stderr, flush=True)
                 cut = f"{CUT}{self.phase}, {self.seconds:.0f} s after its start"
                 self.row.status = cut if late.is_set() else f"{status}: {answer[status]}"
                 self.close()
@@ -166,7 +168,7 @@ class Worker:
 
     def last_words(self) -> str:
         """Return the last line of standard error of a process that died without an answer, or its exit code."""
-        code, lines = self.process.wait(), self.said().strip().splitlines()
+        code, lines = self.end(), self.said().strip().splitlines()
         return lines[-1][:200] if lines else f"exit code {code}" + (" (out of memory?)" if code == -9 else "")
 
     def hang_up(self) -> None:
@@ -175,11 +177,21 @@ class Worker:
         with suppress(BrokenPipeError):  # the process died before reading the last request
             self.process.stdin.close()
 
+    def end(self) -> int:
+        """Wait for the end of the process and return its exit code. It is killed if it takes too long."""
+        try:
+            return self.process.wait(_CLOSING)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
     def close(self) -> None:
-        """End the process and wait until it has ended."""
-        self.hang_up()
-        self.process.wait()
-        self.errors.close()
+        """End the process, and print what it has written to standard error."""
+        if not self.errors.closed:
+            self.hang_up()
+            self.end()
+            print(end=self.said(), file=sys.stderr, flush=True)
+            self.errors.close()
 
 
 def alternate(
@@ -209,11 +221,8 @@ def alternate(
             workers += (Worker(contender, settings.instructions, report) for contender in contenders)
             with ThreadPoolExecutor(settings.at_once) as together:
                 list(together.map(set_up, workers))
-            for number, worker in enumerate(workers):
-                if settings.at_once > 1 and worker.row.status.startswith("failed") and time.monotonic() < ready_by:
-                    workers[number] = Worker(worker.contender, settings.instructions, report)
-                    workers[number].set_up(settings.warm_up, ready_by, patience)
-            yield from (worker.row for worker in workers if worker.row.status != "measured")
+            again = [one for one in workers if settings.at_once > 1 and one.row.status.startswith("failed")]
+            yield from (one.row for one in workers if one.row.status != "measured" and one not in again)
             for number in range(settings.rounds):
                 for worker in workers:
                     bar.set_description(f"round {number + 1}: {worker.row.name}")
@@ -229,6 +238,11 @@ def alternate(
     for worker in workers:
         if worker.row.status == "measured" and not worker.row.rounds:
             worker.row.status = "not measured: no time left for a round"
+            yield worker.row
+    for worker in again:
+        if time.monotonic() + a_turn < deadline:
+            yield from alternate([worker.contender], replace(settings, at_once=1), deadline, report)
+        else:
             yield worker.row
 
 

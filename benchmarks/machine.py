@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import platform
 import re
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 PACKAGES = ("torch", "numpy", "sentencepiece", "transformers", "ctranslate2", "llama_cpp_python", "joeynmt")
@@ -45,6 +48,23 @@ def gpu_and_torch() -> str:
     if not torch.cuda.is_available():
         raise RuntimeError(f"torch {torch.__version__} finds no CUDA GPU")
     return f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
+
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+def commit(root: Path = _ROOT) -> str:
+    """Return the last commit of program files, if git knows it, and a hash of all program files as they are."""
+    head = ""
+    with suppress(OSError):  # without git
+        command = ["git", "log", "-1", "--abbrev=10", "--format=%h", "--", "*.py", "*.yaml"]
+        head = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
+    packages = (package.parent for package in root.glob("*/__init__.py"))
+    files = [*root.glob("*.py"), *(path for package in packages for path in package.rglob("*.*"))]
+    found = hashlib.sha256()
+    for path in sorted(path for path in files if path.suffix in (".py", ".yaml")):
+        found.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return f"{head or 'code'} {found.hexdigest()[:8]}"
 
 
 def versions() -> dict[str, str]:

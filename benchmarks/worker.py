@@ -59,6 +59,7 @@ def main() -> None:
         answer({"set_up_seconds": time.perf_counter() - started, "last": last})
         for line in sys.stdin:
             step()  # not counted: wakes the threads and reallocates memory released after the last turn
+            synchronize()
             answer(turn(step, json.loads(line)["seconds"]) | {"peak_memory": memory()})
     except Skipped as reason:
         answer({"skipped": str(reason)})
@@ -89,8 +90,7 @@ def turn(step: Step, seconds: float) -> dict[str, float]:
             ends[-1].record()
             if len(ends) > AHEAD:
                 ends.popleft().synchronize()
-    if gpu := gpu_in_use():
-        gpu.synchronize()
+    synchronize()
     took = time.perf_counter() - started
     give_memory_back()
     return {"seconds": took, "steps": steps, "units": units}
@@ -100,6 +100,12 @@ def gpu_in_use() -> Any:
     """Return `torch.cuda` if this process uses a GPU, else None, without importing torch."""
     torch = sys.modules.get("torch")
     return torch.cuda if torch and torch.cuda.is_initialized() else None
+
+
+def synchronize() -> None:
+    """Wait until the GPU, if this process uses one, has finished its queued work. Raises an error of that work."""
+    if gpu := gpu_in_use():
+        gpu.synchronize()
 
 
 def give_memory_back() -> None:

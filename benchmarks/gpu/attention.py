@@ -28,8 +28,8 @@ BACKENDS = {
 TOKENS, WIDTH = 16384, 2048
 """B T and H D."""
 
-LENGTHS = (4096, 1024, 16384, 512, 2048, 8192)
-"""Sequence lengths, the most important first."""
+LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
+"""Sequence lengths; a backend that rejects one is not asked for longer ones."""
 
 SECONDS = 3.0
 """Time of a case: 6 lengths of 0.2 s, and cuDNN's plans."""
@@ -76,8 +76,8 @@ def measurement(case: Case, dry_run: bool) -> Measurement:
         for length in lengths:
             try:
                 rates[length] = measured(case, length, tokens, width)
-            except RuntimeError as error:  # the backend rejects the case, or the memory is too small
-                if "CUDA error" in str(error):
+            except RuntimeError as error:  # the backend rejects the case
+                if "CUDA error" in str(error) or isinstance(error, torch.OutOfMemoryError):
                     raise
                 refused = str(error).split(".")[0][:90] or type(error).__name__
                 break
@@ -91,8 +91,8 @@ def measurement(case: Case, dry_run: bool) -> Measurement:
 
 
 def line(case: Case, rates: dict[int, tuple[float, float]], refused: str, names: list[str]) -> Figure:
-    """Return the row of a case: forward/backward TFLOP/s by length, of which the highest is compared with the peak, and
-    the kernels found by the profiler."""
+    """Return the row of a case: forward/backward TFLOP/s by length, of which the highest is compared with the peak, why
+    longer ones were refused, and the kernels found by the profiler."""
     ordered = [(length, *rates[length]) for length in sorted(rates)]
     short = [f"{length // 1024}k" if length >= 1024 else str(length) for length in sorted(rates)]
     shown = ", ".join(
@@ -104,7 +104,7 @@ def line(case: Case, rates: dict[int, tuple[float, float]], refused: str, names:
         "operations": list(max(rates.values())),
         "stopped": refused,
     }
-    return Figure(case.name, f"{shown} TFLOP/s", facts=facts)
+    return Figure(case.name, f"{shown} TFLOP/s", f"longer ones: {refused}" if refused else "", facts=facts)
 
 
 def operations(tokens: int, width: int, length: int, causal: bool) -> float:

@@ -65,7 +65,7 @@ def line(row: Row) -> Figure:
         "phases": row.phases,
     }
     if row.name.endswith(", ours"):
-        facts["rivals"] = row.name.removesuffix("ours") + "Hugging Face"
+        facts["rival"] = (row.name.removesuffix("ours") + "Hugging Face", "Hugging Face")
     return Figure(row.name, f"{number(row.rate)} {unit}/s{turns(row)}", facts=facts)
 
 

@@ -19,6 +19,7 @@ from configs.whole_file import write_whole
 MEASURED = "measured"
 COMPLETE, INCOMPLETE = "complete", "incomplete"
 NO_TIME = "not measured: no time left"
+STARTING, RUNNING = f"{CUT}starting", f"{CUT}running"
 WHOLE = "the whole stage"
 """Name of the line that each call writes about a stage itself."""
 
@@ -60,12 +61,15 @@ class Figure:
 
     facts: dict[str, Any] = field(default_factory=dict)
     """Raw numbers, for documents and formulas. `flops`, `bandwidth`: rates of this machine. `operations`: FLOP/s, shown
-    as a percentage of the largest `flops`. `rate`, `memory`: compared with the fastest figure whose name begins with
-    `rivals`. `file`: of a test."""
+    as a percentage of the largest `flops`. `rate`, `memory`: compared with those of the figure named first in `rival`,
+    a program named second. `partial`: whether turns are missing. `file`: of a test."""
 
     stage: str = ""
     machine: str = ""
     """GPU and torch version; figures of different machines are not compared."""
+
+    commit: str = ""
+    """State of this project; a figure of another state is measured again, and not compared until then."""
 
     at: float = 0.0
     """Unix time."""
@@ -95,8 +99,12 @@ class Figure:
 
     @property
     def weight(self) -> int:
-        """A line replaces an earlier one of the same name, unless its weight is smaller."""
+        """Importance of the line: measured or failed, then cut off or skipped, then not begun."""
         return 2 if self.measured or self.failed else 0 if self.status == NO_TIME else 1
+
+    def replaces(self, earlier: Figure) -> bool:
+        """Whether this line replaces an earlier one of the same name in the table."""
+        return self.weight >= earlier.weight or (not earlier.measured and earlier.commit != self.commit)
 
     @property
     def cells(self) -> tuple[str, str, str]:
@@ -109,15 +117,16 @@ class Figure:
 class Results:
     """The figures of a folder: `gpu.jsonl`, to which every call and every stage appends, and `gpu.md`, their table."""
 
-    def __init__(self, folder: Path, machine: str = "", dry_run: bool = False) -> None:
-        """machine, dry_run: of the figures to be added."""
-        self.folder, self.machine, self.dry_run = folder, machine, dry_run
+    def __init__(self, folder: Path, machine: str = "", commit: str = "", dry_run: bool = False) -> None:
+        """machine, commit, dry_run: of the figures to be added."""
+        self.folder, self.machine, self.commit, self.dry_run = folder, machine, commit, dry_run
         self.path = folder / "gpu.jsonl"
         self.lock = threading.Lock()
 
     def add(self, stage: str, figure: Figure) -> None:
         """Append a figure; it is on disk when this method returns."""
-        line = replace(figure, stage=stage, machine=self.machine, at=time.time(), dry_run=self.dry_run)
+        line = replace(figure, stage=stage, machine=self.machine, commit=self.commit)
+        line.at, line.dry_run = time.time(), self.dry_run
         with self.lock:
             append(self.path, json.dumps(asdict(line), ensure_ascii=False))
 
@@ -147,26 +156,34 @@ class Results:
         current: dict[tuple[str, str], Figure] = {}
         for line in self.lines()[0]:
             earlier = current.get((line.stage, line.what))
-            if earlier is None or line.what == WHOLE or line.weight >= earlier.weight:
+            if earlier is None or line.what == WHOLE or line.replaces(earlier):
                 current[line.stage, line.what] = line
         order = {name: number for number, name in enumerate(STAGES)}
         found = (line for line in current.values() if stage in ("", line.stage))
         return sorted(found, key=lambda line: order.get(line.stage, len(order)))
 
-    def settled(self, stage: str, since: float = 0.0) -> set[str]:
-        """Return the names that need no further measurement: measured since a time, or failed `ATTEMPTS` times."""
-        failures = Counter(line.what for line in self.lines()[0] if self._counts(line, stage, since) and line.failed)
-        measured = {line.what for line in self.figures(stage) if line.measured and line.at >= since}
+    def own(self, lines: Sequence[Figure], stage: str) -> list[Figure]:
+        """Return the lines that this state of the project has written about a stage."""
+        return [line for line in lines if (line.stage, line.commit) == (stage, self.commit)]
+
+    def settled(self, stage: str) -> set[str]:
+        """Return the names that need no further measurement: measured in all turns, or failed `ATTEMPTS` times."""
+        failures = Counter(line.what for line in self.own(self.lines()[0], stage) if line.failed)
+        own = self.own(self.figures(stage), stage)
+        measured = {line.what for line in own if line.measured and not line.facts.get("partial")}
         return measured | {what for what, count in failures.items() if count >= ATTEMPTS}
 
-    def is_complete(self, stage: str, given: str, since: float = 0.0) -> bool:
-        """Whether a call since a time, with the same inputs `given`, has left nothing to measure in a stage."""
-        lines = (line for line in self.lines()[0] if self._counts(line, stage, since) and line.what == WHOLE)
-        return any(line.status == COMPLETE and line.facts.get("given") == given for line in lines)
+    def late(self, stage: str) -> set[str]:
+        """Return the names whose next attempt comes after all others of the stage, since it may hang or fail again:
+        failed, or begun `ATTEMPTS` times."""
+        own = self.own(self.lines()[0], stage)
+        begun = Counter(line.what for line in own if line.status in (STARTING, RUNNING))
+        return {line.what for line in own if line.failed or begun[line.what] >= ATTEMPTS}
 
-    @staticmethod
-    def _counts(line: Figure, stage: str, since: float) -> bool:
-        return line.stage == stage and line.at >= since
+    def is_complete(self, stage: str, given: str) -> bool:
+        """Whether a call with the same inputs `given` has left nothing to measure in a stage."""
+        lines = (line for line in self.own(self.lines()[0], stage) if line.what == WHOLE)
+        return any(line.status == COMPLETE and line.facts.get("given") == given for line in lines)
 
 
 def append(path: Path, line: str) -> None:
@@ -190,19 +207,16 @@ def largest(figures: Sequence[Figure], fact: str, machine: str = "") -> float:
 
 
 def comparison(figure: Figure, figures: Sequence[Figure]) -> str:
-    """Return the last cell of a measured figure: `beside`, the percentage of the machine's peak, and the ratio to the
-    fastest rival, both measured on the same machine."""
+    """Return the last cell of a measured figure: `beside`, the percentage of the machine's peak, and the ratio to its
+    rival, both measured on the same machine."""
     parts, facts = [figure.beside] if figure.beside else [], figure.facts
     peak = largest(figures, "flops", figure.machine)
     if peak and "operations" in facts:
         parts.append("/".join(f"{100 * rate / peak:.3g}" for rate in facts["operations"]) + " % of peak")
-    if "rivals" in facts:
-        same = (one for one in figures if one.measured and one.machine == figure.machine)
-        rivals = [one for one in same if one.what.startswith(facts["rivals"])]
-        if rivals:
-            rival = max(rivals, key=lambda one: one.facts["rate"])
-            name = facts["rivals"].split(", ")[-1]
-            ratio = f"{facts['rate'] / rival.facts['rate']:.2f} x {name}"
+    what, program = facts.get("rival", ("", ""))
+    for rival in figures:
+        if rival.measured and (rival.what, rival.machine, rival.commit) == (what, figure.machine, figure.commit):
+            ratio = f"{facts['rate'] / rival.facts['rate']:.2f} x {program}"
             parts.append(f"{ratio}, {facts['memory'] / rival.facts['memory']:.2f} x its memory")
     return ", ".join(parts)
 
@@ -211,14 +225,15 @@ def rows(figures: Sequence[Figure]) -> list[tuple[Figure, tuple[str, str, str]]]
     """Return the rows of the table: a row for each figure, but for tests a row for each file and each failure."""
     found: list[tuple[Figure, tuple[str, str, str]]] = []
     stages = Counter(figure.stage for figure in figures)
-    files: set[str] = set()
+    files: set[tuple[str, str]] = set()
     for figure in figures:
         file = figure.facts.get("file", "")
         if figure.what == WHOLE and not figure.failed and (stages[figure.stage] > 1 or figure.status == COMPLETE):
             continue
-        if file and file not in files:
-            files.add(file)
-            outcomes = Counter(one.outcome for one in figures if one.facts.get("file") == file)
+        if file and (file, figure.commit) not in files:
+            files.add((file, figure.commit))
+            same = (one for one in figures if (one.facts.get("file"), one.commit) == (file, figure.commit))
+            outcomes = Counter(one.outcome for one in same)
             counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
             found.append((figure, (file, counts, "")))
         if not file or not (figure.measured or figure.status.startswith("skipped")):
@@ -228,10 +243,11 @@ def rows(figures: Sequence[Figure]) -> list[tuple[Figure, tuple[str, str, str]]]
 
 
 def table(figures: Sequence[Figure], stage: str = "") -> str:
-    """Return the Markdown table of all stages, or of one stage; with a column for the machine if there are several."""
-    several = len({figure.machine for figure in figures}) > 1
-    headings = ["measurement", "result", "comparison", *(["machine"] if several else [])]
-    lines = [(one, (*cells, *([one.machine] if several else []))) for one, cells in rows(figures)]
+    """Return the Markdown table of all stages, or of one stage; with a column for the machine, and for the commit, if
+    there are several."""
+    columns = [name for name in ("machine", "commit") if len({getattr(one, name) for one in figures}) > 1]
+    headings = ["measurement", "result", "comparison", *columns]
+    lines = [(one, (*cells, *(getattr(one, name) for name in columns))) for one, cells in rows(figures)]
     if stage:
         return markdown_table(headings, (cells for one, cells in lines if one.stage == stage))
     return markdown_table(["stage", *headings], ((one.stage, *cells) for one, cells in lines))

@@ -58,9 +58,9 @@ def of_model(model: Model, batch: int, compiled: bool, _: Sequence[str], report:
     took = sum(one["milliseconds"] for one in fused)
     names = "; ".join(clipped(one["kernel"]) for one in fused[:3]) or "none recognised by name"
     report(Figure(f"{name}: attention kernels", f"{took:.3g} ms", names))
-    for one in found[:SHOWN]:
-        share = f"{100 * one['milliseconds'] / busy:.1f} %, {one['calls']:.0f} calls"
-        report(Figure(f"{name}: {clipped(one['kernel'])}", f"{one['milliseconds']:.3g} ms", share))
+    for place, one in enumerate(found[:SHOWN], 1):  # of equal beginnings: no names of rows
+        share = f"{100 * one['milliseconds'] / busy:.1f} %, {one['calls']:.0f} calls: {clipped(one['kernel'])}"
+        report(Figure(f"{name}: kernel {place} by time", f"{one['milliseconds']:.3g} ms", share))
     beside = f"kernels {busy:.3g} ms ({100 * busy / milliseconds:.0f} %), {launches:.0f} launches"
     facts = {"milliseconds": milliseconds, "busy": busy, "launches": launches, "kernels": found}
     report(Figure(f"{name}: a step", f"{milliseconds:.3g} ms", beside, facts=facts))
@@ -78,5 +78,5 @@ def rows(running: profile, kind: DeviceType) -> list[dict[str, Any]]:
 
 
 def clipped(name: str) -> str:
-    """Return a kernel's name, truncated to 60 characters, without the table's separator."""
-    return name.replace("|", "/")[:60]
+    """Return a kernel's name, truncated to 120 characters, without the table's separator."""
+    return name.replace("|", "/")[:120]

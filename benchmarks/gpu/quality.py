@@ -65,13 +65,13 @@ TRANSLATION = Recipe("tatoeba", "pairs", (5, 4, 3, 2), 75.0, (*TINY, *TINY_PAIRS
 @stage
 def text(settings: StageSettings) -> Iterator[Measurement]:
     """Train a 10.7M GPT on Shakespeare for one minute: `shakespeare_gpu`."""
-    return lengths(TEXT, settings, settings.results.settled("text", settings.since))
+    return lengths(TEXT, settings, settings.results.settled("text"))
 
 
 @stage
 def translation(settings: StageSettings) -> Iterator[Measurement]:
     """Train a translator for five minutes, or as many as there is time for: `tatoeba`."""
-    return lengths(TRANSLATION, settings, settings.results.settled("translation", settings.since))
+    return lengths(TRANSLATION, settings, settings.results.settled("translation"))
 
 
 def lengths(recipe: Recipe, settings: StageSettings, settled: set[str]) -> Iterator[Measurement]:
@@ -104,7 +104,9 @@ def train(recipe: Recipe, minutes: int, settings: StageSettings, wanted: Sequenc
         command = [sys.executable, str(ROOT / "train.py"), f"+experiment={recipe.experiment}", *own, *overrides]
         print(" ".join(command), flush=True)
         started, progress = time.monotonic(), Progress()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        errors = Path(folder) / "errors.txt"
+        with errors.open("wb") as file:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=file)
         try:
             while process.poll() is None and not progress.problem:
                 time.sleep(0.2)
@@ -116,7 +118,10 @@ def train(recipe: Recipe, minutes: int, settings: StageSettings, wanted: Sequenc
             process.kill()
             code = process.wait()
         progress, took = Progress.read(run), time.monotonic() - started
-        if problem := progress.problem or (f"train.py ended with code {code}" if code else progress.shortfall):
+        said = errors.read_text(encoding="utf-8", errors="replace").strip()
+        print(said, flush=True)
+        ended = f"train.py ended with code {code}: {(said.splitlines() or [''])[-1][:160]}"
+        if problem := progress.problem or (ended if code else progress.shortfall):
             report(Figure(name, status=f"failed: {problem}", facts=progress.facts))
         else:
             report(reached(name, run, progress, took))

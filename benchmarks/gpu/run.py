@@ -10,6 +10,7 @@ exist), `gpu.md` (the table of these figures) and `gpu.log` (the output of all s
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import shutil
 import signal
@@ -28,6 +29,7 @@ from benchmarks.gpu.figures import INCOMPLETE, NO_TIME, STAGES, WHOLE, Figure, R
 from benchmarks.gpu.stage import LIFELINE, Inputs, adopt_orphans, children, end_children
 from benchmarks.harness import ROOT, environment
 from benchmarks.inputs import absolute
+from benchmarks.machine import commit
 from benchmarks.results import CUT
 from configs.errors import UserError
 from configs.program import expanded
@@ -37,16 +39,16 @@ BUDGETS = {
     "text": 100,  # data and start 15 s, 60 s of training including compilation, evaluation
     "gradients": 40,  # start 8 s, 4 models with cold compilations of 8 s
     "tests": 45,  # start and imports 15 s; what remains is for the end, or for another call
-    "training": 160,  # start 6 s; three groups: 20 to 40 s of compilation each, 3 rounds x 1 s x 1.4 a contender
+    "training": 160,  # start 6 s; 124M, 10.7M and a translator, 50 s each with a cold compilation; the other one later
     "machine": 15,  # start 6 s, 8 measurements of 0.5 s
     "attention": 45,  # start 6 s, 17 rows x 6 lengths x 0.2 s = 20 s, cuDNN plans
     "decoding": 60,  # start 6 s, 7 contenders 20 s, 3 rounds x 7 x 1 s x 1.4 = 29 s; the second size in the end
     "maps": 20,  # start 6 s, a cached compilation
     "kernels": 30,  # start 6 s, two cached compilations of 10 s
     "sizes": 200,  # start 6 s; five groups as in `training`
-    "translation": 375,  # 5 minutes of training, test 40 s
+    "translation": 390,  # start 10 s, 5 minutes of training, data and test 75 s
 }
-"""Time in seconds that a stage gets at first; what it has left then gets the time that remains after all stages."""
+"""Time in seconds that a stage gets at first; what it has left then gets twice as much, in the end all that remains."""
 
 GRACE = 8.0
 """Seconds beyond its time after which a stage is killed."""
@@ -70,7 +72,8 @@ class GPUSettings(Inputs):
 
     out: str = ""
     """Output folder; empty means benchmarks/results/gpu-DATE, or a temporary folder in a dry run. A call with the
-    folder of an earlier one measures what is missing or has failed there; what has failed twice is not repeated."""
+    folder of an earlier one measures what is missing or has failed there, or was measured by another commit; what has
+    failed twice is not repeated."""
 
     work: str = ""
     """Folder for compiled code and prepared data, which later calls use again; empty means .cache/gpu, or OUT/work in a
@@ -78,9 +81,6 @@ class GPUSettings(Inputs):
 
     stages: str = ""
     """Stages to run, separated by commas, each with all the remaining time; empty means all, within their budgets."""
-
-    again: bool = False
-    """Measure the stages again, also what has been measured or has failed twice."""
 
     seconds: float = 530.0
     """Total time limit in seconds (default: just under nine minutes)."""
@@ -93,9 +93,6 @@ class Call:
     out: Path
     results: Results
     inputs: Inputs
-    since: float
-    """Figures measured after this Unix time are not measured again."""
-
     work: Path
     temporary: Path
     lock: int
@@ -105,7 +102,7 @@ class Call:
 
     def is_complete(self, stage: str) -> bool:
         """Whether nothing is left to measure in a stage."""
-        return self.results.is_complete(stage, self.inputs.given, self.since)
+        return self.results.is_complete(stage, self.inputs.given)
 
 
 def gpu(settings: GPUSettings) -> None:
@@ -130,7 +127,7 @@ def gpu(settings: GPUSettings) -> None:
             call.results.write_table()
             figures = [figure for figure in call.results.figures() if figure.stage in chosen]
             print(table(figures))
-        failures = sum(figure.failed for figure in figures)
+        failures = sum(figure.failed and figure.commit == call.results.commit for figure in figures)
         left = [name for name in chosen if not call.is_complete(name)]
         print(f"\n{failures} failed; left: {', '.join(left) or 'nothing'}" + (f"; {settings.out}" * bool(settings.out)))
     if failures:
@@ -138,11 +135,12 @@ def gpu(settings: GPUSettings) -> None:
 
 
 def plan(chosen: list[str], settings: GPUSettings, call: Call) -> Iterator[tuple[str, float]]:
-    """Yield the stages that are not complete, with their time: their budgets at first, then all the remaining time."""
-    for budgets in (BUDGETS, {}):
+    """Yield the stages that are not complete, with their time: their budgets at first, then twice as much, so that a
+    measurement that hangs costs the others no more than that, then all the remaining time."""
+    for factor in (math.inf, math.inf) if settings.stages else (1, 2, math.inf):
         for name in chosen:
             if not call.is_complete(name):
-                yield name, float("inf") if settings.stages else budgets.get(name, float("inf"))
+                yield name, factor * BUDGETS[name]
 
 
 def wanted(stages: str) -> list[str]:
@@ -166,7 +164,7 @@ def prepared(settings: GPUSettings, stack: ExitStack) -> Call:
     for folder in (out, work):
         folder.mkdir(parents=True, exist_ok=True)
     lock, temporary = stack.enter_context(locked(work / "lock"))
-    results = Results(out, machine, settings.dry_run)
+    results = Results(out, machine, commit(), settings.dry_run)
     if any(line.dry_run != settings.dry_run for line in results.lines()[0]):
         kind = "a real run" if settings.dry_run else "a dry run"
         raise UserError(f"{results.path}: contains the results of {kind}; choose another out=FOLDER")
@@ -177,7 +175,7 @@ def prepared(settings: GPUSettings, stack: ExitStack) -> Call:
     inputs = Inputs(settings.dry_run, **{key: absolute(value) for key, value in paths.items()})
     log = stack.enter_context((out / "gpu.log").open("a", encoding="utf-8"))
     adopt_orphans()
-    return Call(out, results, inputs, time.time() if settings.again else 0.0, work, temporary, lock, log)
+    return Call(out, results, inputs, work, temporary, lock, log)
 
 
 CACHE = ROOT / ".cache" / "gpu"
@@ -222,7 +220,7 @@ def locked(path: Path, seconds: float = 30.0) -> Iterator[tuple[int, Path]]:
                 break
             except BlockingIOError:
                 if time.monotonic() > limit:
-                    raise UserError(f"{path.parent}: another call is running; choose another work=FOLDER") from None
+                    raise UserError(f"{path.parent}: another call is running; wait until it has ended") from None
                 time.sleep(0.2)
         file.seek(0)
         if left := file.read().strip():
@@ -256,8 +254,8 @@ def run(name: str, seconds: float, call: Call) -> None:
     What it was doing when it was killed is in the results already; the reason why it has failed is added.
     """
     inputs = [f"{key}={value}" for key in NEEDED if (value := getattr(call.inputs, key))]
-    settings = [f"out={call.out}", f"until={time.time() + seconds:.1f}", f"since={call.since}"]
-    settings += [f"machine={call.results.machine}", f"dry_run={str(call.inputs.dry_run).lower()}", *inputs]
+    settings = [f"out={call.out}", f"until={time.time() + seconds:.1f}", f"machine={call.results.machine}"]
+    settings += [f"commit={call.results.commit}", f"dry_run={str(call.inputs.dry_run).lower()}", *inputs]
     command = [sys.executable, "-m", "benchmarks", f"gpu_{name}", *settings]
     call.log.write(f"\n===== {name}: {' '.join(command)}\n")
     call.log.flush()

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks.gpu.figures import COMPLETE, INCOMPLETE, NO_TIME, WHOLE, Figure, Results
 from benchmarks.results import CUT
+from benchmarks.worker import synchronize
 
 LIFELINE = "CHUMOKU_GPU_LIFELINE"
 """Environment variable with the descriptor of a pipe whose other end closes when the call `gpu` ends or is killed."""
@@ -55,16 +56,16 @@ class StageSettings(Inputs):
     """Unix time at which the stage should end, 0 for ten minutes from now. Measurements that do not fit are reported as
     not measured."""
 
-    since: float = 0.0
-    """Unix time; figures measured after it are not measured again."""
-
     machine: str = ""
     """GPU and torch version, stored with every figure."""
+
+    commit: str = ""
+    """State of this project, stored with every figure; only figures of the same state are not measured again."""
 
     @functools.cached_property
     def results(self) -> Results:
         """The results to which the figures are added."""
-        return Results(Path(self.out), self.machine, self.dry_run)
+        return Results(Path(self.out), self.machine, self.commit, self.dry_run)
 
     @functools.cached_property
     def deadline(self) -> float:
@@ -100,7 +101,8 @@ Plan = Callable[[StageSettings], Iterable[Measurement]]
 
 
 def stage(plan: Plan) -> Callable[[StageSettings], None]:
-    """Decorate a function that yields the measurements of the stage of its name: run those that are not settled."""
+    """Decorate a function that yields the measurements of the stage of its name: run those that are not settled, until
+    one of them leaves a GPU that this process can no longer use."""
 
     @functools.wraps(plan)
     def run(settings: StageSettings) -> None:
@@ -108,14 +110,17 @@ def stage(plan: Plan) -> Callable[[StageSettings], None]:
             end_with_the_call(int(lifeline))
         name, results, started = plan.__name__, settings.results, time.monotonic()
         Path(settings.out).mkdir(parents=True, exist_ok=True)
-        names: set[str] = set()
-        for measurement in plan(settings):
-            names.update(measurement.names)
-            settled = results.settled(name, settings.since)
+        late = results.late(name)
+        measurements = sorted(plan(settings), key=lambda one: not late.isdisjoint(one.names))
+        for measurement in measurements:
+            settled = results.settled(name)
             if wanted := [what for what in measurement.names if what not in settled]:
                 take(measurement, wanted, name, settings)
+                if not answers():
+                    break
         skipped = {figure.what for figure in results.figures(name) if figure.status.startswith("skipped")}
-        remaining = names - results.settled(name, settings.since) - skipped
+        names = {what for measurement in measurements for what in measurement.names}
+        remaining = names - results.settled(name) - skipped
         took = time.monotonic() - started
         status = INCOMPLETE if remaining else COMPLETE
         results.add(name, Figure(WHOLE, f"{took:.0f} s", status=status, facts={"given": settings.given}))
@@ -148,6 +153,16 @@ def take(measurement: Measurement, wanted: list[str], name: str, settings: Stage
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         for what in [*missing]:
             report(Figure(what, status=f"failed: {reason}"))
+
+
+def answers() -> bool:
+    """Whether this process can still use the GPU, if it does: after some errors of a kernel all that follows fails."""
+    try:
+        synchronize()
+    except Exception:
+        traceback.print_exc()
+        return False
+    return True
 
 
 def end_with_the_call(lifeline: int) -> None:

@@ -76,7 +76,7 @@ def training(settings: StageSettings) -> Iterator[Measurement]:
     """Measure training steps in tokens/s, MFU and peak memory: 124M and 10.7M beside nanoGPT, then the translator."""
     sizes = (512,) if settings.dry_run else TRANSLATOR_TOKENS
     names = [translator_name(tokens) for tokens in sizes]
-    if not {*names} <= settings.results.settled("training", settings.since):
+    if not {*names} <= settings.results.settled("training"):
         subprocess.Popen([sys.executable, "-c", PREPARE, *translator_settings(settings)], env=environment({}))
     for group in [Group(TINY, 2, (OURS, NANOGPT))] if settings.dry_run else MAIN:
         yield of_group(group, settings)
@@ -160,7 +160,8 @@ def translator(tokens: int, settings: StageSettings) -> Contender:
 
 
 def line(row: Row) -> Figure:
-    """Return the figure of a row: tokens per second, memory and MFU; ours is compared with nanoGPT's fastest row."""
+    """Return the figure of a row: tokens per second, memory and MFU; ours is compared with nanoGPT's row of the same
+    batch."""
     assert row.operations is not None
     facts: dict[str, Any] = row.facts | {
         "rate": row.rate,
@@ -172,8 +173,7 @@ def line(row: Row) -> Figure:
         "rates": row.rates,
         "phases": row.phases,
     }
-    model, _, _ = row.name.partition(f", {OURS}, ")
-    if model != row.name:
-        facts["rivals"] = f"{model}, {NANOGPT}"
+    if f", {OURS}, " in row.name:
+        facts["rival"] = (row.name.replace(f", {OURS}, ", f", {NANOGPT}, "), NANOGPT)
     shown = f"{number(row.rate)} tokens/s, {row.milliseconds:.3g} ms, {row.peak_memory / 1e9:.3g} GB{turns(row)}"
     return Figure(row.name, shown, f"MFU {100 * facts['mfu']:.3g} %", facts=facts)

@@ -26,8 +26,9 @@ def together(
 ) -> Measurement:
     """Return the measurement of contenders that are set up in parallel and then take alternating turns.
 
-    Each turn rewrites the figure of its contender, `line(row)`. If another machine has measured some of the contenders,
-    they are measured again here, beside those that are missing. least: time without which they are not begun.
+    Each turn rewrites the figure of its contender, `line(row)`; until all turns are measured, a later call measures it
+    again. If another machine has measured some of the contenders, they are measured again here, beside those that are
+    missing. least: time without which they are not begun.
     """
     threads = {"TORCHINDUCTOR_COMPILE_THREADS": str(max(1, cores() // len(contenders)))}
 
@@ -35,17 +36,22 @@ def together(
         elsewhere = {one.what for one in settings.results.figures() if one.machine != settings.machine}
         chosen = [replace(one, environment=threads) for one in contenders if one.name in {*wanted, *elsewhere}]
         full = MeasureSettings(ROUNDS, TURN, WARM_UP, at_once=len(chosen), patience=PATIENCE)
-        short = MeasureSettings(2, 0.01, 0.0, at_once=len(chosen))
+        short = MeasureSettings(ROUNDS, 0.01, 0.0, at_once=len(chosen))
 
         def begun(row: Row, doing: str) -> None:
             report(Figure.underway(row.name, doing, phases=dict(row.phases)))
 
         for row in alternate(chosen, short if settings.dry_run else full, settings.deadline, begun):
-            report(line(row) if row.measured else Figure(row.name, status=row.status, facts={"phases": row.phases}))
+            figure = line(row) if row.rounds else Figure(row.name, facts={"phases": row.phases})
+            figure.facts["partial"] = len(row.rounds) < ROUNDS
+            if not row.measured:
+                figure.status = row.status + (f"; before that {figure.figure}" if row.rounds else "")
+            report(figure)
 
     return Measurement(tuple(one.name for one in contenders), take, least)
 
 
 def turns(row: Row) -> str:
-    """Return the note of a row that was measured for a single turn."""
-    return " (1 turn)" if len(row.rounds) == 1 else ""
+    """Return the note of a row that was measured in fewer than all turns."""
+    count = len(row.rounds)
+    return f" ({count} turn{'s' * (count > 1)})" if count < ROUNDS else ""

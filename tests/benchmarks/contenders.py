@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 from benchmarks.contender import Skipped, Step
 
@@ -69,6 +71,20 @@ def crowded(mark: str) -> Step:
         Path(mark).touch()
         raise RuntimeError("out of memory")
     return lambda: 1
+
+
+def queued() -> Step:
+    """Return a step that a simulated GPU executes in 0.5 s, while the program goes on."""
+    ready = [0.0]
+
+    def step() -> int:
+        ready[0] = max(ready[0], time.monotonic()) + 0.5
+        return 1
+
+    cuda = Mock(synchronize=lambda: time.sleep(max(0.0, ready[0] - time.monotonic())))
+    cuda.max_memory_reserved.return_value = 0
+    sys.modules["torch"] = Mock(cuda=cuda)
+    return step
 
 
 def hanging(after: int) -> Step:

@@ -108,12 +108,26 @@ def test_the_result_names_machine_versions_and_matrix_peak(measured: tuple[Resul
 
 @pytest.mark.slow
 def test_who_fails_in_company_gets_another_try_alone(tmp_path: Path) -> None:
-    """Guards against the loss of a contender that ran out of GPU memory only because others were set up in parallel."""
+    """Guards against the loss of a contender that ran out of GPU memory only because others were set up beside it, and
+    against others that wait for it."""
     mark = str(tmp_path / "mark")
-    crowd = (contender("crowded", mark=mark), contender("holding", megabytes=1), contender("broken"))
-    result = run(tmp_path, *crowd, peak={"bf16": 1e12}, at_once=3)
-    status = [row.status for row in result.rows]
-    assert status == ["measured", "measured", "failed: IndexError: pop from empty list"]
+    crowd = [contender("crowded", mark=mark), contender("holding", megabytes=1), contender("broken")]
+    settings = MeasureSettings(rounds=2, seconds=0.02, warm_up=0.0, at_once=3)
+    found = [(row.name, row.status, len(row.rounds)) for row in alternate(crowd, settings)]
+    assert found == [
+        ("holding", "measured", 1),
+        ("broken", "failed: IndexError: pop from empty list", 0),
+        ("holding", "measured", 2),
+        ("crowded", "measured", 1),
+        ("crowded", "measured", 2),
+    ]
+
+
+@pytest.mark.slow
+def test_a_turn_does_not_contain_what_the_gpu_did_before() -> None:
+    """Guards against an uncounted step whose time on the GPU is part of the turn."""
+    (row,) = alternate([contender("queued")], MeasureSettings(rounds=1, seconds=0.0, warm_up=0.0))
+    assert 0.5 <= row.rounds[0].seconds < 0.9
 
 
 @pytest.mark.slow
@@ -126,7 +140,7 @@ def test_who_is_not_ready_in_time_is_cut_and_the_others_are_measured(limit: str)
     deadline = time.monotonic() + (6.0 if limit == "deadline" else 60.0)
     both = [contender("endless"), contender("holding", megabytes=1)]
     rows = {row.name: row for row in alternate(both, settings, deadline)}
-    assert re.fullmatch("not measured: cut off while building, [56] s after its start", rows["endless"].status)
+    assert re.fullmatch(r"not measured: cut off while building, \d+ s after its start", rows["endless"].status)
     assert rows["holding"].measured
 
 
