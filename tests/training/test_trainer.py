@@ -57,7 +57,9 @@ def test_tokens_per_second_count_real_tokens_and_only_training_time() -> None:
     interval.add(torch.tensor(20.0), 5, 12, 1.5)
     assert interval.tokens_per_second == 12.0
     assert interval.mean_loss == 3.0
-    assert pairs()[0].tokens == 6 + 3
+    padded = trainer([together(pairs())], accumulate=1)
+    padded.step()
+    assert padded.progress.tokens == sum(batch.target_tokens + batch.source_tokens for batch in pairs())
 
 
 def test_patience_stops_after_that_many_evaluations_without_a_better_loss(tmp_path: Path) -> None:
