@@ -118,13 +118,18 @@ def normalise(argument: str) -> str:
     """Quote paths and `nan` for Hydra's grammar, and treat `experiment=x` as `+experiment=x`."""
     key, separator, value = argument.partition("=")
     if separator and key in VERBATIM and value not in ("", "null") and value[0] not in "'\"":
-        # Inside quotes only backslashes before a quote are special.
-        return f"{key}='" + re.sub(r"(\\*)('|$)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), literal(value)) + "'"
+        return f"{key}={quoted(value)}"
     if key in ("experiment", "debug"):
         key = "+" + key
     if value == "nan" and key == "+debug":
         value = "'nan'"  # not the number
     return key + separator + value
+
+
+def quoted(text: str) -> str:
+    """Return a text as a value of Hydra's grammar."""
+    # Inside quotes only backslashes before a quote are special.
+    return "'" + re.sub(r"(\\*)('|$)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), literal(text)) + "'"
 
 
 def parse_override(argument: str, found: list[str]) -> Override | None:

@@ -124,8 +124,8 @@ class TokenizerConfig:
     where c is the number of distinct characters (char: c, capped at 10000)."""
 
     character_coverage: float = 1.0
-    """Fraction of the character occurrences in the training text that the vocabulary covers; 0.9995 is common for
-    Japanese with byte fallback."""
+    """Fraction of the character occurrences in the training text that the vocabulary covers, from 0.98 to 1; 0.9995 is
+    common for Japanese with byte fallback."""
 
     byte_fallback: bool = False
     """Encode unknown characters as UTF-8 bytes instead of <unk>: any text is representable. Needs 256 pieces."""
@@ -183,8 +183,8 @@ def tokenizer_problems(config: TokenizerConfig) -> list[str]:
     found = _not_among(config, "tokenizer.kind", ("char", "bpe", "unigram"))
     found += _not_among(config, "tokenizer.normalization", ("identity", "nfkc"))
     found += _below(config, "tokenizer.vocab_size", 261 if config.byte_fallback else 5)
-    if not 0 < config.character_coverage <= 1:
-        found.append(f"tokenizer.character_coverage={config.character_coverage}: must be above 0 and at most 1")
+    if not 0.98 <= config.character_coverage <= 1:  # the range of SentencePiece
+        found.append(f"tokenizer.character_coverage={config.character_coverage}: must be from 0.98 to 1")
     if not 0 <= config.sampling <= 1:
         found.append(f"tokenizer.sampling={config.sampling}: must be between 0 (off) and 1; 0.1 is common")
     if config.sampling and config.kind == "char":

@@ -85,6 +85,11 @@ class Prepared(ABC):
         """Stream shuffled batches of the training split endlessly. `batch_size`: windows, or padded tokens of pairs."""
 
     @abstractmethod
+    def training_lengths(self) -> tuple[Ints, Ints]:
+        """Return the numbers of tokens, on the target and on the source side, of the rows of an epoch of training, or
+        of one of them if all are alike. Without subword sampling."""
+
+    @abstractmethod
     def evaluation(self, split: str, batch_size: int, /, *, rank: int = 0, world: int = 1) -> Iterator[Batch]:
         """Yield one pass over a split, the same every time; a large validation split is subsampled
         (`data.valid_tokens`). `batch_size` as in `training`. Of several processes (`world`), each gets every `world`-th
@@ -193,6 +198,10 @@ class PreparedText(Prepared):
         seed = self._seed if seed is None else seed
         return WindowStream(self._tokens["train"], batch_size, self._context, seed, self.tokenizer.start_id)
 
+    def training_lengths(self) -> tuple[Ints, Ints]:
+        """As in Prepared: the length of a window."""
+        return np.array([self._context]), np.array([0])
+
     def evaluation(self, split: str, batch_size: int, rank: int = 0, world: int = 1) -> Iterator[Batch]:
         """Yield one pass over a split: every token is predicted exactly once, except the eos before the text. If a
         validation split is large, only evenly spaced windows are used (`data.valid_tokens`)."""
@@ -299,6 +308,14 @@ class PreparedPairs(Prepared):
         seed = self._seed if seed is None else seed
         multiple = self._config.length_multiple
         return PairStream(self._epoch_pairs, budget, self._context, multiple, seed)
+
+    def training_lengths(self) -> tuple[Ints, Ints]:
+        """As in Prepared, with eos, in both directions if they are trained."""
+        pairs = self._pairs["train"]
+        target, source = pairs.target.lengths[self._kept] + 1, pairs.source.lengths[self._kept] + 1
+        if self._config.both_directions:  # its sources begin with a tag
+            target, source = np.concatenate((target, source)), np.concatenate((source, target + 1))
+        return target, source
 
     def evaluation(self, split: str, batch_tokens: int | None = None, rank: int = 0, world: int = 1) -> Iterator[Batch]:
         """Yield one pass over a split, sorted by length; pairs longer than the context are truncated (see `notes`). If

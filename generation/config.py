@@ -215,10 +215,10 @@ def sampling_problems(config: SamplingConfig) -> list[str]:
     larger values would have no further effect."""
     temperature = config.temperature
     rules = (
-        ("repetition_penalty", 0.01 <= config.repetition_penalty <= 100, "must be from 0.01 to 100"),
+        ("repetition_penalty", 0.01 <= config.repetition_penalty <= 100, "must be from 0.01 to 100; 1 switches it off"),
         ("temperature", temperature == 0 or 0.001 <= temperature <= 1000, "must be 0, or from 0.001 to 1000"),
-        ("top_k", config.top_k is None or config.top_k >= 1, "must be at least 1"),
-        ("top_p", config.top_p is None or 0 < config.top_p <= 1, "must be greater than 0 and at most 1"),
+        ("top_k", config.top_k is None or config.top_k >= 1, "must be at least 1; null switches it off"),
+        ("top_p", config.top_p is None or 0 < config.top_p <= 1, "must be above 0 and at most 1; null switches it off"),
         ("min_p", config.min_p is None or 0 <= config.min_p <= 1, "must be from 0 to 1"),
         ("max_tokens", config.max_tokens >= 1, "must be at least 1"),
     )

@@ -148,8 +148,10 @@ def scores(run: Path) -> str:
     found = []
     test = json_or_nothing(run / "test.json")
     if test:
-        rows = [[name, figure(value)] for name, value in test.items() if name != "step"]
-        found.append(f"Test at the end of the training, step {test.get('step')}:\n\n{table(['score', 'value'], rows)}")
+        rows = [[name, figure(value)] for name, value in test.items() if "/" in name]
+        other = {name: value for name, value in test.items() if "/" not in name and not isinstance(value, bool)}
+        means = ", ".join(f"{name} {figure(value)}" for name, value in other.items())
+        found.append(f"Test at the end of the training, {means}:\n\n{table(['score', 'value'], rows)}")
     for path in sorted((run / "evaluation").glob("*.json")):
         result = json_or_nothing(path)
         measured, model = result.get("scores"), result.get("model")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+
+Lengths = int | NDArray[np.int64]
+"""Number of tokens, of one sequence or of several."""
 
 
 def count_parameters(model: nn.Module) -> int:
@@ -23,8 +28,11 @@ def count_multiplied(model: nn.Module) -> int:
     return sum(matrix.numel() for matrix in matrices)
 
 
-def training_flops(model: GPT | EncoderDecoder, target_length: int, source_length: int = 0) -> int:
-    """Return the floating-point operations of one forward and backward pass over one sequence (or pair).
+def training_flops(
+    model: GPT | EncoderDecoder, target_length: Lengths, source_length: Lengths = 0
+) -> int | NDArray[np.int64]:
+    """Return the floating-point operations of one forward and backward pass over one sequence (or pair), or over each
+    of several.
 
     The convention of Kaplan et al. 2020 (section 2.1) and Chowdhery et al. 2022 (PaLM, appendix B) is 6 N + 12 L T C
     per token: a weight costs a multiplication and an addition in the forward pass and twice that in the backward pass;
@@ -49,9 +57,7 @@ def training_flops(model: GPT | EncoderDecoder, target_length: int, source_lengt
     return 6 * (on_source * source_length + on_target * target_length) + 12 * width * pairs
 
 
-def flops_per_token(model: GPT | EncoderDecoder, length: int) -> float:
-    """Return `training_flops` per token of a sequence of `length`; for a pair, per source or target token, both of
-    `length`."""
-    if isinstance(model, GPT):
-        return training_flops(model, length) / length
-    return training_flops(model, length, length) / (2 * length)
+def flops_per_token(model: GPT | EncoderDecoder, target_length: Lengths, source_length: Lengths = 0) -> float:
+    """Return `training_flops` per token, source or target, of one sequence (or pair) or of several."""
+    operations = training_flops(model, target_length, source_length)
+    return float(np.sum(operations, dtype=float) / np.sum(np.add(target_length, source_length), dtype=float))

@@ -27,6 +27,18 @@ FLAGS_WITH_VALUE = {"--cfg": _CFG, "-c": _CFG, "--info": _INFO, "-i": _INFO, "--
 """Hydra flags that are passed through; those in FLAGS_WITH_VALUE consume the next argument, one of these choices (none:
 any text)."""
 
+INSTEAD = {
+    "hydra.job.chdir": "the program stays in the folder where it was started, so that paths keep their meaning",
+    "hydra.run.": "the folder of a run is chosen by runs=FOLDER and name=NAME",
+    "hydra.sweep.": "the folder of a sweep is chosen by runs=FOLDER, and the names in it by the settings that vary",
+    "hydra.output_subdir": "a run folder contains its config.yaml",
+    "hydra.job.name": "the name of a run is chosen by name=NAME",
+    "hydra.verbose": "the log of a run is log.txt in its folder",
+    "hydra.job_logging": "the log of a run is log.txt in its folder",
+    "hydra/job_logging": "the log of a run is log.txt in its folder",
+}
+"""What this program does instead of settings of Hydra, by the beginning of their names."""
+
 ONE_PROCESS = "a sweep trains with one process: start torchrun once for each run, without -m"
 
 
@@ -107,6 +119,10 @@ def hydra_settings(arguments: Sequence[str], processes: int = 1) -> list[str]:
         return []
     found: list[str] = []
     flags, settings = split_flags(arguments, found)
+    for key in (setting.partition("=")[0].lstrip("+") for setting in settings):
+        found += [f"{key}: is not used here: {does}" for start, does in INSTEAD.items() if key.startswith(start)]
+    if found:
+        raise UserError(*found)
     if not set(SWEEP_FLAGS) & set(flags):
         found.append("hydra/sweeper, hydra/launcher: choose how a sweep is run; add -m")
     if processes > 1:

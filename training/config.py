@@ -238,9 +238,9 @@ class TrainConfig:
     """Folder that contains all runs."""
 
     resume: str | None = None
-    """Run folder or checkpoint to resume. From a run folder, the result is bit-identical to that of an uninterrupted
-    run. From a checkpoint (`runs/NAME/checkpoints/step-00000500`, `…/best`), training continues at its step, and later
-    checkpoints, metrics, curves and attention maps are deleted."""
+    """Run folder or checkpoint to resume. From a run folder, with a budget in steps, the result is bit-identical to
+    that of an uninterrupted run (docs/safety.md). From a checkpoint (`runs/NAME/checkpoints/step-00000500`, `…/best`),
+    training continues at its step, and later checkpoints, metrics, curves and attention maps are deleted."""
 
     init_from: str | None = None
     """Run folder or checkpoint to initialise a new run from. Loads the weights (for a run folder, those of its best
@@ -288,6 +288,7 @@ POSITIVE = (
     "trainer.patience",
     "trainer.skip_limit",
 )
+NULL_IS_OFF = ("trainer.patience", "trainer.evaluate_minutes", "trainer.first_evaluation_minutes")
 NOT_NEGATIVE = (
     "seed",
     "optim.weight_decay",
@@ -339,7 +340,7 @@ def problems(config: TrainConfig) -> list[str]:
         for key in keys:
             value = value_at(config, key)
             if isinstance(value, int | float) and value < low:
-                found.append(f"{key}={value}: {words}")
+                found.append(f"{key}={value}: {words}{'; null switches it off' if key in NULL_IS_OFF else ''}")
     for key in SHARES:
         value = value_at(config, key)
         if isinstance(value, int | float) and (value < 0 or value >= 1):

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, RangeSweep
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from configs.compose import CONFIGS, parse_override
+from configs.compose import CONFIGS, compose_config, parse_override, quoted
 from configs.errors import UserError
+from configs.program import complain, expanded
 from configs.sweep_points import as_settings
 from training.command_line import is_for_hydra
-from training.composed_run import compose_run
+from training.composed_run import ComposedRun, compose_run
 from training.config import TrainConfig
 from training.run_folder.terminal import print_line
-from training.sweep import run_name, train_point
+from training.sweep import train_point
 
 
 def hydra_sweep(settings: Sequence[str], train: Callable[[TrainConfig], object]) -> None:
@@ -33,24 +37,81 @@ def hydra_sweep(settings: Sequence[str], train: Callable[[TrainConfig], object])
     A sweeper minimises the lowest validation loss of a run in bits per byte, which is comparable across tokenizers.
     """
     found: list[str] = []
-    swept = tuple(key for key, override in _overrides(settings, found) if override.is_sweep_override())
-    fixed = [each for each in settings if not is_for_hydra(each) and each.partition("=")[0].lstrip("+") not in swept]
-    if found := found + compose_run(fixed).problems:
-        raise UserError(*found)
+    settings = _without_replaced(settings, found)
+    parsed = {_key(each): parse_override(each, []) for each in settings}
+    sweeps = {
+        key: override for key, override in parsed.items() if override is not None and override.is_sweep_override()
+    }
+    fixed = [each for each in settings if not is_for_hydra(each) and _key(each) not in sweeps]
+    composed = _checked(fixed, sweeps, found)
+    runs = expanded(composed.config.runs)
+    runs.mkdir(parents=True, exist_ok=True)
+    failures = runs / f".sweep-{uuid.uuid4().hex[:8]}"
+    settings = [*settings, f"hydra.sweep.dir={quoted(str(runs))}"]
+    sweeper = parsed.get("hydra/sweeper")
+    if sweeper is not None and sweeper.value() == "optuna" and "hydra.sweeper.max_failure_rate" not in parsed:
+        settings.append("hydra.sweeper.max_failure_rate=1")  # the default ends the sweep at the first failure
     ConfigStore.instance().store(name="train_schema", node=TrainConfig)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # raise errors instead of printing them and exiting with code 1
     sys.argv[1:] = ["-m", *settings]
+    task = _Task(train, tuple(sweeps), failures)
     try:
-        hydra.main(config_path=str(CONFIGS), config_name="train", version_base="1.3")(_Task(train, swept))()
+        hydra.main(config_path=str(CONFIGS), config_name="train", version_base="1.3")(task)()
     except (HydraException, OmegaConfBaseException) as error:
         plugins = "the sweepers and launchers are plugins: pip install 'chumoku[sweeps]'"
         raise UserError(f"{str(error).strip().splitlines()[0]} ({plugins})") from None
+    except Exception:
+        if not failures.exists():  # else the sweeper passes on a failure, or finds no best run
+            raise
+    finally:
+        failed = len(failures.read_bytes()) if failures.exists() else 0
+        failures.unlink(missing_ok=True)
+    if failed:
+        raise UserError(f"{failed} {'run' if failed == 1 else 'runs'} of the sweep failed")
 
 
-def _overrides(settings: Sequence[str], found: list[str]) -> Iterator[tuple[str, Override]]:
-    for setting in settings:
-        if (override := parse_override(setting, found)) is not None:
-            yield override.key_or_group, override
+def _checked(fixed: Sequence[str], sweeps: Mapping[str, Override], found: list[str]) -> ComposedRun:
+    """Return the run of the fixed settings. Raises UserError for `found`, for listed values that a setting cannot have,
+    at which Hydra would end the sweep, and for problems that no drawn value solves."""
+    values = {key: list(_values(override)) for key, override in sweeps.items()}
+    for key, listed in values.items():
+        for value in listed:
+            found += compose_config("train", TrainConfig, [f"{key}={value}"])[1]
+    composed = compose_run(list(fixed))
+    if composed.problems and not found:  # of an unsuitable default, which is swept?
+        first = compose_run([*fixed, *(f"{key}={listed[0]}" for key, listed in values.items() if listed)])
+        found += [problem for problem in composed.problems if problem in first.problems]
+    if found:
+        raise UserError(*dict.fromkeys(found))
+    return composed
+
+
+def _values(override: Override) -> Iterator[str]:
+    """Yield the values of a choice, the first of a range, or the ends of an interval."""
+    value = override.value()
+    if isinstance(value, IntervalSweep):
+        yield from (str(value.start), str(value.end))
+    elif isinstance(value, ChoiceSweep | RangeSweep):
+        yield from islice(override.sweep_string_iterator(), 1 if isinstance(value, RangeSweep) else None)
+
+
+def _key(setting: str) -> str:
+    return setting.partition("=")[0].lstrip("+")
+
+
+def _without_replaced(settings: Sequence[str], found: list[str]) -> list[str]:
+    """Return the settings without those that a later sweep of the same key replaces; a value after a sweep would make
+    all its runs equal: its problem is added to `found`."""
+    overrides = [(_key(setting), parse_override(setting, found)) for setting in settings]
+    kept = []
+    for number, (setting, (key, override)) in enumerate(zip(settings, overrides, strict=True)):
+        sweeps = override is not None and override.is_sweep_override()
+        later = [each for name, each in overrides[number + 1 :] if name == key and each is not None]
+        if sweeps and later and not later[-1].is_sweep_override():
+            found.append(f"{key}={later[-1].value()}: replaces all values of {setting}: remove one of them")
+        if not any(each.is_sweep_override() for each in later):
+            kept.append(setting)
+    return kept
 
 
 @contextmanager
@@ -72,21 +133,35 @@ class _Task:
 
     train: Callable[[TrainConfig], object]
     swept: tuple[str, ...]
+    failures: Path
+    """File with a byte for each run that has failed."""
 
     def __call__(self, composed: DictConfig) -> float:
-        """Return the lowest validation loss in bits per byte. Raises UserError."""
-        settings = list(HydraConfig.get().overrides.task)
+        """Return the lowest validation loss in bits per byte. Raises UserError, after the error was printed."""
+        try:
+            return self.loss(list(HydraConfig.get().overrides.task))
+        except Exception:
+            with self.failures.open("ab") as file:
+                file.write(b"x")
+            raise
+
+    def loss(self, settings: list[str]) -> float:
+        """Train with these settings and return the loss."""
         with _no_hydra():
             run = compose_run(settings)
         if run.problems:
+            for problem in run.problems:
+                complain(problem)
             raise UserError(*run.problems)
         values = {key.lstrip("+"): value for key, _, value in (each.partition("=") for each in settings)}
         varied = {key: _short(values[key]) for key in self.swept if key in values}
-        named = replace(run.config, name=run_name(run.config, varied))
-        outcome = train_point(named, varied, self.train)
-        if outcome.failure or not outcome.best:
-            raise UserError(outcome.failure or f"{outcome.run}: was not evaluated")
-        loss = outcome.best["val/bits_per_byte"]
+        outcome = train_point(run.config, varied, self.train)
+        if outcome.failure:
+            raise UserError(outcome.failure)
+        loss = outcome.best.get("val/bits_per_byte")
+        if loss is None:
+            complain(problem := f"{outcome.run}: has no validation loss")
+            raise UserError(problem)
         print_line(f"{as_settings(varied)}: {loss:.4f} bits per byte in {outcome.run}\n")
         return loss
 

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from data.batches.batch import Batch
+from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from training.guided_alignment.guidance import Guidance
 from training.hardware.compilation import eagerly
 from training.hardware.reproducibility import random_state, restore_random_state
 from training.loss import batch_loss
@@ -27,14 +29,23 @@ class _Found(Exception):
 
 
 def first_non_finite(
-    model: Model, batches: Sequence[Batch], targets: int, smoothing: float, state: dict[str, Any], r_drop: float = 0.0
+    model: Model,
+    batches: Sequence[Batch],
+    targets: int,
+    smoothing: float,
+    state: dict[str, Any],
+    r_drop: float = 0.0,
+    guidance: Guidance | None = None,
 ) -> str | None:
     """Repeat the forward and backward passes of a step -> one sentence on the first non-finite value, or None.
 
     batches: of this process, on the model's device or the CPU. targets: target tokens of the whole step, the divisor of
-    the loss. state: `random_state` before the step, so that dropout is repeated. The model's gradients are dropped, and
-    the current random state is kept.
+    the loss. state: `random_state` before the step, so that dropout is repeated. guidance: that of the training model.
+    The model's gradients are dropped, and the current random state is kept.
     """
+    if guidance is not None and guidance.model is not model:  # the weights are divided among processes
+        assert isinstance(model, EncoderDecoder)
+        guidance = Guidance(model, guidance.table, guidance.weight)
     device = next(model.parameters()).device
     kept = random_state(device)
     try:
@@ -43,7 +54,7 @@ def first_non_finite(
             restore_random_state(state, device)
             for number, batch in enumerate(batches, 1):
                 try:
-                    search_batch(model, batch.to(device), targets, smoothing, r_drop)
+                    search_batch(model, batch.to(device), targets, smoothing, r_drop, guidance)
                 except _Found as found:
                     return f"{found} (micro-batch {number} of {len(batches)}{examples(model, batch, found)})"
             norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
@@ -55,11 +66,19 @@ def first_non_finite(
     return None
 
 
-def search_batch(model: Model, batch: Batch, targets: int, smoothing: float, r_drop: float) -> None:
+def search_batch(
+    model: Model, batch: Batch, targets: int, smoothing: float, r_drop: float, guidance: Guidance | None
+) -> None:
     """Add the gradients of a micro-batch; raises _Found at a non-finite value."""
     loss = batch_loss(model, batch.model_inputs, batch.targets, smoothing, r_drop)
     if not loss.isfinite():
         raise _Found(f"forward pass: the loss is {float(loss)}, computed from finite features")
+    if guidance is not None:
+        guided = guidance.loss(batch)
+        if not guided.isfinite():
+            found = f"the loss of guided alignment is {guided.item()} (trainer.guided_alignment)"
+            raise _Found(f"forward pass: {found}")
+        loss = loss + guided
     (loss / targets).backward()
     for name, parameter in model.named_parameters():
         if parameter.grad is not None and not parameter.grad.isfinite().all():

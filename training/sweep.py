@@ -6,16 +6,19 @@ import gc
 import itertools
 import json
 import math
+import os
 import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from configs.errors import UserError
 from configs.program import complain, expanded, messages_of
 from configs.sweep_points import as_settings
+from configs.whole_file import flush
 from training.composed_run import ComposedRun
 from training.config import TrainConfig
 from training.hardware.reproducibility import process_settings_restored
@@ -59,9 +62,8 @@ def sweep(runs: Sequence[ComposedRun], train: Callable[[TrainConfig], object]) -
     outcomes: list[Outcome] = []
     try:
         for number, run in enumerate(runs, 1):
-            named = replace(run.config, name=run_name(run.config, run.varied))
             print_line(f"\nrun {number} of {len(runs)}: {as_settings(run.varied)}")
-            outcomes.append(train_point(named, run.varied, train))
+            outcomes.append(train_point(run.config, run.varied, train))
             gc.collect()  # frees the reference cycle of trainer and model before the next run
     finally:
         if outcomes:
@@ -71,8 +73,9 @@ def sweep(runs: Sequence[ComposedRun], train: Callable[[TrainConfig], object]) -
 
 
 def train_point(config: TrainConfig, varied: dict[str, str], train: Callable[[TrainConfig], object]) -> Outcome:
-    """Train one run and return its outcome, even if it fails."""
+    """Train one run under a name of its own and return its outcome, even if it fails."""
     started, failure = time.perf_counter(), None
+    config = reserved(config, varied)
     best: dict[str, float] = {}
     run = expanded(config.runs) / str(config.name)
     try:
@@ -85,6 +88,9 @@ def train_point(config: TrainConfig, varied: dict[str, str], train: Callable[[Tr
     except Exception as error:  # a bug in one run must not stop the remaining runs
         failure = " ".join(f"{type(error).__name__}: {error}".split())
         traceback.print_exc()
+    finally:
+        with suppress(OSError):
+            run.rmdir()  # of a run that ended before it wrote a file; any other is not empty
     return Outcome(varied, run, time.perf_counter() - started, failure, best)
 
 
@@ -99,6 +105,22 @@ def best_evaluation(run: Path) -> dict[str, float]:
         raise UserError(f"{path}: damaged, the run cannot be ranked ({error})") from error
 
 
+def reserved(config: TrainConfig, varied: dict[str, str]) -> TrainConfig:
+    """Name a run and create its empty folder, so that no other run of the sweep, in any process, takes the name."""
+    while True:
+        named = replace(config, name=run_name(config, varied))
+        run = expanded(named.runs) / str(named.name)
+        try:
+            run.mkdir(parents=True)
+            flush(run.parent)
+        except FileExistsError:
+            if os.path.lexists(run):  # else `runs` is a link that leads nowhere
+                continue
+        except OSError:
+            pass
+        return named  # training reports what is wrong with the folder
+
+
 def run_name(config: TrainConfig, varied: dict[str, str]) -> str:
     """Return an unused folder name that lists the varied settings: `gpt-text-lr-0.003`."""
     base = base_name(config)
@@ -107,7 +129,7 @@ def run_name(config: TrainConfig, varied: dict[str, str]) -> str:
     parts = [f"{label}-{value}" for label, value in labels if label not in in_base]
     full = "-".join([base, *(re.sub(r"[^\w.+-]+", "_", part).strip("_") for part in parts)])[:80]
     names = (full if number == 1 else f"{full}-{number}" for number in itertools.count(1))
-    return next(name for name in names if not (expanded(config.runs) / name).exists())
+    return next(name for name in names if not os.path.lexists(expanded(config.runs) / name))
 
 
 def short_keys(keys: Iterable[str]) -> list[str]:

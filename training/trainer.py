@@ -161,6 +161,8 @@ class Trainer:
         """Run one optimiser step over `accumulate` micro-batches, of which each process takes its part. On a GPU, queue
         it without waiting for results."""
         processes = self.processes
+        if processes.world > 1:  # a checkpoint has the random state of the main process alone
+            seed_process(self.config.seed, processes.rank, self.progress.step)
         batches = self.only_batches
         if batches is None:
             batches = self.stream.share(self.config.trainer.accumulate, processes.rank, processes.world)
@@ -193,8 +195,9 @@ class Trainer:
         cause = None
         if state is not None and not self.optimizer.applied:
             with self.weights.unaveraged():
-                options = self.config.trainer
-                cause = first_non_finite(self.model, batches, targets, options.label_smoothing, state, options.r_drop)
+                smoothing, r_drop = self.loss.smoothing, self.loss.r_drop
+                guidance = self.loss.guidance
+                cause = first_non_finite(self.model, batches, targets, smoothing, state, r_drop, guidance)
         self.skipped.add(total, self.gradient_norm, targets, batches, cause)
         self.progress.tokens += targets + sources
         self.progress.seconds += seconds
@@ -318,7 +321,6 @@ class Trainer:
 
         Raises UserError if the weights have diverged.
         """
-        self.seed_process()
         return self.saved_weights(), {
             "weights": self.weights.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -355,13 +357,6 @@ class Trainer:
             self.progress.load_state_dict(progress)
             self.saver.saved_step = saved_step
             self.since_log, self.since_evaluation = (Interval(**interval) for interval in intervals)
-        self.seed_process()
-
-    def seed_process(self) -> None:
-        """Give each process dropout masks of its own. A checkpoint contains the random state of the main process alone;
-        the others are seeded when it is saved, and equally when it is resumed."""
-        if not self.processes.is_main:
-            seed_process(self.config.seed, self.processes.rank, self.progress.step)
 
     def restore(self, weights: dict[str, Tensor], state: dict) -> None:
         """Restore the exact training state of a checkpoint.

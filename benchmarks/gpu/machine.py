@@ -30,8 +30,8 @@ TINY = (("square", 128, 128, 128), ("MLP", 64, 32, 128))
 COPIED = 4 << 30
 """Bytes of the copy, far larger than any cache."""
 
-DATA_SHEET = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.04e12}
-"""Memory bandwidth in bytes/s by GPU name, from the vendor's data sheets (SXM, at least 80 GB)."""
+DATA_SHEET = {"H200": 4.8e12, "H100 80GB HBM3": 3.35e12, "A100-SXM4-80GB": 2.04e12}
+"""Memory bandwidth in bytes/s by GPU name, as in `PEAK_FLOPS`, from the vendor's data sheets."""
 
 
 @stage
@@ -75,7 +75,7 @@ def copy(name: str, size: int) -> Figure:
 def data_sheet_share(rate: float, sheet: dict[str, float]) -> str:
     """Return the rate as a percentage of the vendor's figure for this GPU, if known."""
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-    known = next((value for gpu, value in sheet.items() if gpu in name), None)
+    known = sheet.get(name.removeprefix("NVIDIA "))
     return f"{100 * rate / known:.0f} % of the data sheet's {known / 1e12:.4g}" if known else ""
 
 

@@ -153,7 +153,7 @@ def translator(tokens: int, settings: StageSettings) -> Contender:
     config = composed(own)
     vocabulary = config.tokenizer.vocab_size
     assert vocabulary is not None  # both experiments set it
-    operations = flops_per_token(EncoderDecoder(config.model, vocabulary, vocabulary, shared=True), SENTENCE)
+    operations = flops_per_token(EncoderDecoder(config.model, vocabulary, vocabulary, shared=True), SENTENCE, SENTENCE)
     arguments = {"settings": [*own, f"data.batch_tokens={tokens}"]}
     name = translator_name(tokens)
     return Contender(name, "benchmarks.ours:training", arguments, True, operations, {"batch": tokens})

@@ -130,7 +130,7 @@ def write_corpus(prepared: Prepared, model: EncoderDecoder, path: Path) -> float
         assert batch.source is not None
         for source, target in zip(batch.source.numpy(), batch.targets.numpy(), strict=True):
             pair = {"source": source[source != 0], "target": target[target >= 0]}
-            operations += flops(len(pair["target"]), len(pair["source"]))
+            operations += int(flops(len(pair["target"]), len(pair["source"])))
             for side, ids in pair.items():
                 sides[side].append(ids.astype(np.uint16))
                 tokens += len(ids)

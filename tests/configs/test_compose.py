@@ -91,6 +91,7 @@ def test_all_problems_are_reported_together() -> None:
         (f"name={'水' * 90}", "plain folder name"),
         ("+experiment=tatoba", "did you mean tatoeba"),
         ("optim.lr=0", "greater than 0"),
+        ("trainer.patience=0", "trainer.patience=0: must be greater than 0; null switches it off"),
         ("name=a/b", "plain folder name"),
         ("resume=", "is empty"),
         ("optim.lr=inf", "out of range"),

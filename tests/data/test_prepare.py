@@ -305,6 +305,22 @@ def test_an_evaluation_takes_a_part_of_many_pairs(tmp_path: Path, pairs_config: 
     assert f"valid: evaluations use {len(kept)} of the 200 pairs" in " ".join(part.notes)
 
 
+@pytest.mark.parametrize("both", [False, True])
+def test_lengths_of_training_are_those_of_the_batches(both: bool, tmp_path: Path, pairs_config: Config) -> None:
+    """Guards the operations of a step, and therefore the utilisation of a GPU, against counting full contexts."""
+    write_pairs(tmp_path, made_pairs(), made_pairs(9))
+    data = prepare("translate", pairs_config(tmp_path, both_directions=both), CHAR, 60, 0)
+    stream = data.training(512, seed=1)
+    found = []
+    for _ in range(stream.epoch_batches):
+        batch = stream.next_batch()
+        assert batch.source is not None
+        mask = torch.ones_like(batch.source) if batch.source_mask is None else batch.source_mask
+        found += zip((batch.targets >= 0).sum(1).tolist(), mask.sum(1).tolist(), strict=True)
+    assert sorted(found) == sorted(zip(*(side.tolist() for side in data.training_lengths()), strict=True))
+    assert max(map(max, found)) > 1.3 * sum(map(sum, found)) / (2 * len(found)), "the point is short pairs"
+
+
 def test_a_few_pairs_train_and_are_told(tmp_path: Path, pairs_config: Config) -> None:
     """Guards a minimal command on a file of thirty pairs."""
     (tmp_path / "a.tsv").write_text("".join(f"{en}\t{ja}\n" for en, ja in made_pairs(30)), "utf-8")

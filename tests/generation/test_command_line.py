@@ -40,6 +40,16 @@ def test_a_number_out_of_bounds_is_refused_before_any_work(setting: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("setting", "value"), [("top_k=0", "null"), ("top_p=0", "null"), ("repetition_penalty=0", "1")]
+)
+def test_a_value_that_means_off_elsewhere_is_answered_with_ours(setting: str, value: str) -> None:
+    """Guards against a user of transformers who is only told that 0 is wrong."""
+    with pytest.raises(UserError, match=f"^{setting}.*: must be .*; {value} switches it off$"):
+        parse_command(["run=runs/gpt", setting])
+    parse_command(["run=runs/gpt", f"{setting.partition('=')[0]}={value}"])
+
+
+@pytest.mark.parametrize(
     "setting", ["min_p=0", "temperature=0", f"top_k={10**40}", f"seed={2**63 - 1}", f"max_tokens={10**13}"]
 )
 def test_what_only_looks_extreme_is_accepted(setting: str) -> None:

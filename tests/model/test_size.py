@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -73,7 +74,9 @@ def test_translation_operations_are_those_that_torch_counts(config: ModelConfig)
     with plain_products(model), FlopCounterMode(display=False) as counter:
         model(torch.zeros(1, 9, dtype=torch.int64), torch.zeros(1, 12, dtype=torch.int64))
     assert 3 * counter.get_total_flops() == training_flops(model, 12, 9)
-    assert flops_per_token(model, 12) == training_flops(model, 12, 12) / 24
+    lengths = np.array([12, 3]), np.array([9, 4])
+    both = training_flops(model, 12, 9) + training_flops(model, 3, 4)
+    assert flops_per_token(model, *lengths) == both / (12 + 9 + 3 + 4)
 
 
 def test_shared_tables_count_once() -> None:

@@ -7,9 +7,11 @@ which takes seconds instead of minutes; two programs with generated code are in 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ from model.encoder_decoder import EncoderDecoder
 from model.fast import layers as fast_layers
 from model.fast.layers import masks_of_compiled_code
 from model.gpt import GPT
+from tests.training.tiny_trainer import pairs, trainer
 from training.config import TrainConfig, TrainerConfig
 from training.guided_alignment.guidance import Guidance
 from training.guided_alignment.translation_table import learn_translations
@@ -34,6 +37,7 @@ from training.hardware.compilation import TrainingLoss
 from training.hardware.compiled_check import BOUNDS, Difference, largest_difference
 from training.hardware.device import Hardware
 from training.optimizer.weights import Weights
+from training.processes.processes import Processes
 from training.run_folder.loaded_run import Model
 
 pytestmark = pytest.mark.slow
@@ -225,6 +229,53 @@ def test_wrong_compiled_gradients_are_noticed_before_a_step(
     assert "norm.weight); training continues uncompiled" in line
     expected = gradients_of(loss_of(kind, "off", dtype), batch)
     assert all(map(torch.equal, found[1], expected[1]))
+
+
+@pytest.mark.parametrize("fault", ["backend", "limit"])
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_a_compilation_that_fails_long_after_the_start_ends_no_run(
+    task: str, fault: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Guards against a traceback, after hours, at the first batch of a new shape."""
+    kind, said = Kind(task=task), []
+    batch, loss = batch_of(kind), loss_of(kind, "on")
+    loss.log = said.append
+    for _ in range(5):
+        gradients_of(loss, batch)
+    assert loss.compiled
+    if fault == "limit":
+        monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 1)
+        reason = "the batches have more shapes than torch._dynamo.config.recompile_limit"
+    else:
+        full = OSError(errno.ENOSPC, "No space left on device")
+        monkeypatch.setattr("torch._dynamo.backends.common.aot_module_simplified", Mock(side_effect=full))
+        reason = f"OSError: {full}"
+    single = batch.select(torch.arange(1))
+    capfd.readouterr()
+    found = gradients_of(loss, single)
+    assert not loss.compiled
+    assert loss.failed
+    assert said[1:] == [f"warning: torch.compile failed ({reason}); training continues uncompiled"]
+    assert capfd.readouterr().err == ""
+    expected = gradients_of(loss_of(kind, "off"), single)
+    assert torch.equal(found[0], expected[0])
+    assert all(map(torch.equal, found[1], expected[1]))
+
+
+def test_a_process_falls_back_with_another(capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards against processes of which some go on with compiled code that has failed, at any step, in another."""
+
+    class OneOfSeveral(Processes):
+        def max_over_processes(self, *numbers: float) -> list[float]:
+            *others, failed_here = numbers
+            assert not failed_here
+            return [*others, 1.0]
+
+    each = trainer(pairs(), processes=OneOfSeveral(), compile="on")
+    each.lap()
+    assert not each.loss.compiling
+    said = "warning: compiled code has failed in another process; training continues uncompiled\n"
+    assert capsys.readouterr().out == said
 
 
 def test_a_gradient_that_is_missing_in_compiled_code_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

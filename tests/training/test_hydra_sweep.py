@@ -13,6 +13,7 @@ import yaml
 from configs.errors import UserError
 from tests.conftest import ROOT, TINY
 from training.command_line import hydra_settings
+from training.hydra_sweep import hydra_sweep
 
 SMALL = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.steps=2", "trainer.test=false"]
 
@@ -41,6 +42,90 @@ def test_optuna_minimises_the_validation_loss_of_runs_that_joblib_starts(tmp_pat
     name = min(found, key=lambda name: found[name])
     assert name.endswith(f"lr-{best['best_params']['optim.lr']:.4g}")
     assert f"{best['best_value']:.4f} bits per byte in runs/{name}" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_failed_trial_does_not_end_a_sweep_and_results_are_where_the_runs_are(tmp_path: Path, book: Path) -> None:
+    """Guards against a night that ends with the first bad draw, results in `runs` whatever `runs=` says, and a fixed
+    value, here the earlier `model.heads=2`, that replaces all values of the sweep."""
+    grid = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=grid", "runs=my runs"]
+    done = train(tmp_path, "-m", "model.heads=choice(3,1,4)", *grid)
+    assert done.returncode == 2
+    assert "error: model.width=32: must be a multiple of model.heads=3\n" in done.stderr
+    assert done.stderr.endswith("error: 1 run of the sweep failed\n")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "runs").exists()
+    names = {path.name for path in (tmp_path / "my runs").iterdir()}
+    assert names == {"gpt-text-heads-1", "gpt-text-heads-4", "optimization_results.yaml"}
+    best = yaml.safe_load((tmp_path / "my runs/optimization_results.yaml").read_text())
+    assert best["best_params"]["model.heads"] in (1, 4)
+
+
+def test_a_value_after_a_sweep_of_the_same_setting_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against a sweep of equal runs."""
+    monkeypatch.chdir(tmp_path)
+    sweep = ["model.heads=choice(1,2)", "hydra/sweeper=optuna", "++model.heads=4"]
+    with pytest.raises(UserError, match=r"^model\.heads=4: replaces all values of model\.heads=choice\(1,2\)"):
+        hydra_sweep(sweep, lambda config: None)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "problem"),
+    [
+        (["optim.lr=interval(1e-4,1e-2)", "model.width=30"], "model.width=30: must be a multiple of model.heads=4"),
+        (["model.heads=choice(2,many)"], "model.heads=many: must be a whole number"),
+        (["trainer.minutes=interval(1,2)", "model.haeds=choice(2,4)"], "model.haeds: unknown setting"),
+        (["model.layers=range(1.5,3.5)"], "model.layers=1.5: must be a whole number"),
+        (["optim=choice(adamw,adam)"], "optim=adam: no such choice"),
+    ],
+)
+def test_a_sweep_in_which_runs_cannot_start_does_not_start(
+    sweep: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards against a sweep that Hydra ends at the first value of another type, and one in which every run fails."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as raised:
+        hydra_sweep([*sweep, "hydra/sweeper=optuna"], lambda config: None)
+    (message,) = raised.value.args
+    assert message.startswith(problem)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_default_that_suits_no_fixed_value_may_be_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against an error about `model.heads=4`, the default, in a sweep of 3 and 5 heads."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["train.py"])
+    seen: list[int] = []
+    sweep = ["model.width=30", "model.heads=3,5", "hydra/launcher=basic"]
+    with pytest.raises(UserError, match=r"^2 runs of the sweep failed$"):
+        hydra_sweep(sweep, lambda config: seen.append(config.model.heads))
+    assert seen == [3, 5]
+    assert not list(tmp_path.glob("runs/*/"))
+
+
+@pytest.mark.parametrize("flags", [[], ["-m"]])
+@pytest.mark.parametrize(
+    ("setting", "instead"),
+    [
+        ("hydra.run.dir=out", "runs=FOLDER and name=NAME"),
+        ("+hydra.job.chdir=true", "stays in the folder where it was started"),
+        ("hydra.sweep.dir=out", "runs=FOLDER"),
+        ("hydra.sweep.subdir=x", "runs=FOLDER"),
+        ("hydra.output_subdir=null", "config.yaml"),
+        ("hydra.job.name=x", "name=NAME"),
+        ("hydra.verbose=true", "log.txt"),
+        ("hydra/job_logging=colorlog", "log.txt"),
+    ],
+)
+def test_a_setting_of_hydra_that_is_not_used_is_answered_with_ours(
+    flags: list[str], setting: str, instead: str
+) -> None:
+    """Guards against advice about sweeps and commas."""
+    with pytest.raises(UserError) as raised:
+        hydra_settings([*flags, setting, "optim.lr=1e-3"])
+    (message,) = raised.value.args
+    assert message.startswith(f"{setting.partition('=')[0].lstrip('+')}: is not used here: ")
+    assert instead in message
 
 
 @pytest.mark.slow

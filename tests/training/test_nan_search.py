@@ -4,16 +4,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from configs.errors import UserError
 from data.batches.batch import Batch
+from data.batches.pairs import Pairs
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
+from data.tokens.token_rows import token_rows_of
 from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from tests.training.tiny_trainer import CPU, Listed, pairs, train, trainer
 from training.config import ScheduleConfig, TrainConfig, TrainerConfig
+from training.guided_alignment.guidance import Guidance
+from training.guided_alignment.translation_table import learn_translations
 from training.run_folder.loaded_run import Model
 from training.trainer import Trainer
 
@@ -115,6 +122,18 @@ def test_a_translator_is_searched_as_well(tmp_path: Path) -> None:
         each.model.decoder[0].cross_attention.key_value.weight.fill_(3e38)  # type: ignore[union-attr,index]
     message = sentence(each, tmp_path / "run")
     assert "forward pass: decoder.0.cross_attention.key_value (Linear) makes [1, 6," in message
+
+
+def test_the_loss_of_guided_alignment_is_searched_too(tmp_path: Path) -> None:
+    """Guards against "all gradients are finite" where only the second loss is not."""
+    each = trainer(pairs(), find_nan=True)
+    assert isinstance(each.model, EncoderDecoder)
+    sides = (torch.cat([getattr(batch, side) for batch in pairs()]).tolist() for side in ("source", "inputs"))
+    rows = Pairs(*(token_rows_of(side, 20) for side in sides), SentencePieceTokenizer, SentencePieceTokenizer)
+    table = learn_translations(rows, np.arange(4), 20)
+    each.loss.guidance = Guidance(each.model, table, weight=3e38)
+    message = sentence(each, tmp_path / "run")
+    assert message.startswith("step 1, forward pass: the loss of guided alignment is inf (trainer.guided_alignment)")
 
 
 def test_gradients_whose_norm_alone_overflows_are_explained(tmp_path: Path) -> None:

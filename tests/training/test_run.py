@@ -87,13 +87,13 @@ def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothin
     assert "trainer.steps=4 (was 6)" in said
     assert checkpoints(run) == ["step-00000002", "step-00000004"]
     assert load_progress(checkpoint_path(run, "best"))["step"] == 4
-    assert test_results.tested_step(run) == 4
+    assert test_results.tested_step(run, {}) == 4
     assert list(recorded_steps(run)) == [0, 1, 2, 3, 4]
     said = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=6")
     assert "(step-00000004)" in said
     assert curve(run) == curve(Path("straight"))
     assert checkpoints(run) == checkpoints(Path("straight"))
-    assert test_results.tested_step(run) == 6
+    assert test_results.tested_step(run, {}) == 6
     events = EventAccumulator(str(run)).Reload()
     assert [event.step for event in EventAccumulator(str(run / "val")).Reload().Scalars("loss")] == [2, 4, 6]
     assert [event.step for event in events.Scalars("loss")] == [1, 2, 3, 4, 5, 6]
@@ -110,6 +110,23 @@ def test_a_damaged_test_result_is_made_again(train: Train, left: bytes) -> None:
     (run / "test.json").write_bytes(left)
     assert "already at step 6" in train(f"resume={run}")
     assert (run / "test.json").read_bytes() == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", ["trainer.beam_size=1", "trainer.length_penalty=0.0"])
+def test_a_finished_run_is_tested_again_with_another_beam_search(train: Train, setting: str) -> None:
+    """Guards against a config that says how the model was tested, and scores of another test."""
+    pairs = [*TINY, "task=translate", "attention.enabled=false", "data.sentences=300", "name=run"]
+    train(*pairs)
+    (test, config), key = (Path("runs/run") / name for name in ("test.json", "config.yaml")), setting.split("=")[0]
+    before, tsv = test.stat().st_mtime_ns, Path("runs/run/translations.test.tsv").stat().st_mtime_ns
+    assert "already at step 6" in train("resume=runs/run")
+    assert test.stat().st_mtime_ns == before
+    assert f"resumed with {key}=" in train("resume=runs/run", setting)
+    assert Path("runs/run/translations.test.tsv").stat().st_mtime_ns > tsv
+    name, value = key.removeprefix("trainer."), float(setting.split("=")[1])
+    assert json.loads(test.read_text(encoding="utf-8"))[name] == value
+    assert f"{name}: {setting.split('=')[1]}\n" in config.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tests.conftest import TINY, train_command
 from tests.test_resume import start_and_stop
 from training.composed_run import compose_run
 from training.run_folder.log import RunLog
-from training.sweep import run_name
+from training.sweep import reserved, run_name
 
 SMALL = [
     *TINY,
@@ -205,6 +206,26 @@ def test_a_second_sweep_gets_free_names(tmp_path: Path) -> None:
     for name in ("gpt-primer-lr-0.001", "gpt-primer-lr-0.001-2", "gpt-primer-lr-0.001-3"):
         assert run_name(config, first.varied) == name
         (tmp_path / name).mkdir()
+
+
+def test_two_runs_that_start_at_once_get_names_of_their_own(tmp_path: Path) -> None:
+    """Guards against parallel runs whose names are cut to the same 80 characters, or rounded to the same number."""
+    points = points_of(f"attention.probes=['{'a ' * 60}'],['{'a ' * 60}b']")
+    configs = [compose_run([*point.settings, f"runs={tmp_path}/runs"]).config for point in points]
+    assert len({run_name(config, point.varied) for config, point in zip(configs, points, strict=True)}) == 1
+    together = [(config, point.varied) for config, point in zip(configs, points, strict=True)] * 4
+    with ThreadPoolExecutor(8) as pool:
+        names = list(pool.map(lambda each: reserved(*each).name, together))
+    assert len(set(names)) == 8
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == set(names)
+
+
+def test_a_folder_of_runs_that_cannot_be_made_is_left_to_training(tmp_path: Path) -> None:
+    """Guards against an endless search for a free name, e.g. on a disk that is not mounted."""
+    (tmp_path / "runs").symlink_to("unmounted")
+    (point,) = points_of("seed=5")
+    config = compose_run([*point.settings, f"runs={tmp_path}/runs"]).config
+    assert reserved(config, {}).name == "gpt-primer"
 
 
 def test_a_long_value_does_not_make_an_impossible_name(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.training.tiny_trainer import curve, go_on, pairs, resumed, train, trainer
@@ -203,3 +204,35 @@ def test_a_warm_up_by_time_ends_although_evaluations_take_nearly_all_of_it(tmp_p
     assert max(rates) > 0.45
     assert rates[-1] < 0.1
     assert rates[0] < 0.01
+
+
+def test_a_run_by_the_clock_resumes_where_its_clock_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against a learning rate that starts again, or jumps, where a run with a budget in minutes is resumed: with
+    a clock that runs equally, the weights are those of the uninterrupted run."""
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    settings = {"steps": None, "minutes": 10, "evaluate_every": 4, "compile": "off"}
+
+    def by_the_clock(each: Trainer, stop_after: int | None = None) -> Trainer:
+        step = each.step
+
+        def step_of_half_a_minute() -> None:
+            now[0] += 30
+            step()
+            if each.progress.step == stop_after:
+                signal.raise_signal(signal.SIGTERM)
+
+        each.step = step_of_half_a_minute  # type: ignore[method-assign]
+        each.config.schedule = ScheduleConfig(kind="cosine", warmup=0)
+        return each
+
+    straight = by_the_clock(trainer(pairs(), **settings))
+    train(straight, tmp_path / "straight")
+    with pytest.raises(Interrupted):
+        train(by_the_clock(trainer(pairs(), **settings), stop_after=7), tmp_path / "stopped")
+    now[0] += 1e6
+    again = by_the_clock(resumed(tmp_path / "stopped", **settings))
+    assert again.progress.seconds == 7 * 30
+    go_on(again, tmp_path / "stopped", lambda log: lambda step, record: 1.0 / step)
+    assert again.progress.step == straight.progress.step == 20
+    assert torch.equal(again.weights.flat_masters, straight.weights.flat_masters)

@@ -22,7 +22,7 @@ from configs.errors import UserError
 from configs.whole_file import flush, write_whole
 from training.checkpoints.files import write_files
 from training.checkpoints.snapshot import Snapshot
-from training.checkpoints.summary import DATA, SUMMARY, checkpoint_step, read_summary, reason, summary
+from training.checkpoints.summary import DATA, SUMMARY, checkpoint_step, read_summary, reason, step_order, summary
 
 
 class NotSaved(UserError):
@@ -107,7 +107,7 @@ def drop_old(folder: Path, keep: int) -> None:
     except OSError:
         return  # until the new links are on disk, keep the old targets; the next save retries
     used = {target(folder / name) for name in ("last", "best")}
-    old = sorted(path for path in folder.glob("step-*") if target(path) not in used)
+    old = sorted((path for path in folder.glob("step-*") if target(path) not in used), key=step_order)
     drop(old[: max(0, len(old) - keep)])
 
 
@@ -149,8 +149,8 @@ def rewind(checkpoint: Path, best_step: int | None, *, keep: int) -> list[str]:
         drop([folder / "best"])
     elif target(folder / "best") != best:
         point(folder / "best", best.name)
-    names = {path: re.fullmatch(r"(step|weights)-(\d+)(-\d+)?", path.name) for path in sorted(folder.glob("*-*"))}
-    later = [path for path, match in names.items() if match and int(match[2]) > step]
+    named = [path for path in folder.glob("*-*") if re.fullmatch(r"(step|weights)-\d+(-\d+)?", path.name)]
+    later = [path for path in sorted(named, key=step_order) if step_order(path)[0] > step]
     drop(later)
     drop_old(folder, keep)
     return [path.name for path in later if path.name.startswith("step-")]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from configs.errors import UserError
-from training.checkpoints.summary import SUMMARY, Damaged, checkpoint_step
+from training.checkpoints.summary import SUMMARY, Damaged, checkpoint_step, step_order
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -77,9 +76,8 @@ def read_checkpoint(
 
 def newest_first(run: Path) -> list[Path]:
     """Return the checkpoints of all steps, newest first, including damaged ones."""
-    names = {path: re.fullmatch(r"step-(\d+)(?:-(\d+))?", path.name) for path in (run / "checkpoints").glob("step-*")}
-    found = {path: (int(match[1]), int(match[2] or 1)) for path, match in names.items() if match and path.is_dir()}
-    return [path.resolve() for path in sorted(found, key=found.__getitem__, reverse=True)]
+    found = [path for path in (run / "checkpoints").glob("step-*") if step_order(path)[0] >= 0 and path.is_dir()]
+    return [path.resolve() for path in sorted(found, key=step_order, reverse=True)]
 
 
 def set_aside(checkpoint: Path) -> Path:
@@ -127,6 +125,6 @@ def checkpoint_path(run: Path, which: str = "last") -> Path:
         )
     if which not in ("last", "best"):
         found += (run / "checkpoints").glob("weights-*")
-        names = ", ".join(path.name for path in sorted(found, key=lambda path: path.name.partition("-")[2]))
+        names = ", ".join(path.name for path in sorted(found, key=step_order))
         raise UserError(f"{wanted}: no such checkpoint; available: {names}")
     return found[0]  # a copy without symbolic links

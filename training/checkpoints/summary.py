@@ -4,6 +4,7 @@ torch, so that a checkpoint can be identified without waiting for it."""
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 import zlib
 from collections.abc import Iterator
@@ -62,6 +63,13 @@ def checkpoint_step(checkpoint: Path) -> int:
     return int(load_progress(checkpoint)["step"])
 
 
+def step_order(checkpoint: Path) -> tuple[int, int]:
+    """Return the sort key of a checkpoint or of early weights by its name: the step, and the number of the checkpoint
+    among those of one step. As text, step 100,000,000 would come before 99,999,999."""
+    match = re.fullmatch(r"[a-z]+-(\d+)(?:-(\d+))?", checkpoint.name)
+    return (int(match[1]), int(match[2] or 1)) if match else (-1, 0)
+
+
 def load_progress(checkpoint: Path) -> dict:
     """Load the counters of a checkpoint."""
     return read_summary(checkpoint)[0]
@@ -98,7 +106,7 @@ def reading(path: Path, checksum: Checksum | None = None) -> Iterator[None]:
 
 def fix(checkpoint: Path) -> str:
     """Return how to recover from an unusable checkpoint."""
-    others = sorted(path.name for path in checkpoint.parent.glob("step-*") if path != checkpoint)
+    others = [path for path in checkpoint.parent.glob("step-*") if path != checkpoint]
     if others:
-        return f"use another checkpoint, such as {checkpoint.with_name(others[-1])}"
+        return f"use another checkpoint, such as {max(others, key=step_order)}"
     return "copy the run again from where it was trained"

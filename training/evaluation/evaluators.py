@@ -121,10 +121,10 @@ class Evaluator(ABC):
                 self.test(step)
 
     def load_best(self) -> int | None:
-        """Load the best checkpoint into the model and return its step; None if it is already tested."""
+        """Load the best checkpoint into the model and return its step; None if it is already tested in this way."""
         best = checkpoint_path(self.run, "best")
         step = checkpoint_step(best)
-        if tested_step(self.run) == step:
+        if tested_step(self.run, self.test_settings) == step:
             return None
         load_into(self.model.float(), load_weights(best), best)
         return step
@@ -156,7 +156,13 @@ class Evaluator(ABC):
                 rows = [[name, *(f"{found[name]:.4f}" if name in found else "" for found in columns)] for name in names]
                 self.log.markdown("results", table([f"checkpoint of step {step}", *results], rows), step)
         figures = {f"{split}/{key}": value for split, found in results.items() for key, value in found.items()}
-        write_test(self.run, step, figures)
+        write_test(self.run, step, self.test_settings, figures)
+
+    @property
+    def test_settings(self) -> dict[str, float]:
+        """Settings on which a test depends besides the weights, and which a resume may change."""
+        attention = self.config.attention
+        return {"heads": attention.enabled and attention.scored > 0, "importance": attention.importance}
 
     @abstractmethod
     def batches(self, split: str, rank: int = 0, world: int = 1) -> Iterable[Batch]:
@@ -218,6 +224,12 @@ class PairEvaluator(Evaluator):
 
     prepared: PreparedPairs
     model: EncoderDecoder
+
+    @property
+    def test_settings(self) -> dict[str, float]:
+        """Also those of the beam search."""
+        trainer = self.config.trainer
+        return super().test_settings | {"beam_size": trainer.beam_size, "length_penalty": trainer.length_penalty}
 
     def batches(self, split: str, rank: int = 0, world: int = 1) -> Iterable[Batch]:
         """Return all pairs of the split, bucketed by length, as in Evaluator."""

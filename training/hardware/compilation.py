@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import time
@@ -54,9 +55,6 @@ _GRAPH_PARAMETERS = 30_000_000
 _PARTS = 8
 """Parts of a micro-batch that are computed uncompiled, one after the other, to compare with compiled code."""
 
-_TRIAL_CALLS = 3
-"""Calls that may fail: after the comparison, which compiles, CUDA graphs are recorded and replayed."""
-
 _CPU_FLOPS = {torch.bfloat16: 0.6e12, torch.float32: 0.1e12}
 """FLOP/s of training on two cores, to estimate the duration of a run; not measured, so that a resumed run decides
 equally."""
@@ -65,8 +63,9 @@ equally."""
 class TrainingLoss:
     """`training.loss.batch_loss` and its gradients for a micro-batch, compiled if the run repays compilation.
 
-    The first micro-batch of compiled code is compared with uncompiled code (`compiled_check`). If compilation fails on
-    this machine or computes something else, one line is logged and training continues uncompiled.
+    The first micro-batch of compiled code is compared with uncompiled code (`compiled_check`). If it computes something
+    else, or if compilation fails, now or for a shape that a later batch brings, one line is logged and training
+    continues uncompiled.
     """
 
     def __init__(self, config: TrainConfig, weights: Weights, hardware: Hardware, flops_per_token: float) -> None:
@@ -81,7 +80,6 @@ class TrainingLoss:
         """Whether a micro-batch of compiled code has been compared with uncompiled code."""
         self.failed = False
         """Whether compiled code has failed."""
-        self.calls = 0
         self.guidance: Guidance | None = None
         self.batch_loss: BatchLoss = batch_loss
         self.log: Callable[[str], None] = print
@@ -93,14 +91,13 @@ class TrainingLoss:
         targets: non-padding target tokens of the whole step, the divisor of the loss: 4 micro-batches of 1 row then
         equal 1 micro-batch of 4 rows despite padding.
         """
-        if not self.compiling or self.calls >= _TRIAL_CALLS:
+        if not self.compiling:
             return self.computed(batch, targets)
         try:
             if not self.compiled:
                 self.compiled, self.batch_loss = True, compiled_loss(self.model)
             if not self.checked:
                 self.check(batch, targets)
-            self.calls += 1
             return self.computed(batch, targets)
         except WrongGradient as wrong:
             if self.sharded:
@@ -206,6 +203,8 @@ class TrainingLoss:
 
 def reason_of(error: Exception) -> str:
     """Return the first line of an error of the compiler that says why: torch's own begins with "backend=… raised:"."""
+    if type(error).__name__ == "FailOnRecompileLimitHit":  # its message speaks of `fullgraph`
+        return "the batches have more shapes than torch._dynamo.config.recompile_limit"
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.endswith("raised:")]
     return lines[0][:120] if lines else type(error).__name__
 
@@ -267,6 +266,7 @@ def compiled_loss(model: Model) -> BatchLoss:
     # The key of torch's disk cache lacks the target: the attention kernels, or the vector width of a CPU. Loops written
     # for short vectors and recompiled for long ones write beyond their buffers.
     torch.compiler.config.cache_key_tag = allowed_kernels() if device.type == "cuda" else vectors()
+    logging.getLogger("torch._dynamo.convert_frame").setLevel(logging.ERROR)  # `fall_back` says it in one line
     torch._dynamo.reset()  # drops the shapes of an earlier run of a sweep; torch's limit is eight
     if is_sharded(model):
         # Between the blocks, hooks collect the parameters, also those of norms inside a block: several graphs.
@@ -279,8 +279,8 @@ def compiled_loss(model: Model) -> BatchLoss:
         return _replayed(
             torch.compile(batch_loss, fullgraph=True, dynamic=False, options={**options, "triton.cudagraphs": True})
         )
-    # Some lengths are specialised (1, multiples of 8 for some masks): 14 for 33 shapes in a trial. Reaching the limit
-    # would end the run.
+    # Some lengths are specialised (1, multiples of 8 for some masks): 14 for 33 shapes in a trial. Beyond the limit,
+    # training continues uncompiled.
     torch._dynamo.config.recompile_limit = 64
     for block in blocks_of(model):
         block.compile(fullgraph=True, dynamic=True, options=options)

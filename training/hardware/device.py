@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import torch
@@ -13,8 +12,22 @@ from training.hardware import apple_gpu
 from training.hardware.allocator import keep_freed_memory
 from training.hardware.number_format import bf16_is_fast, fast_format, instruction_set
 
-PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12}
-"""Dense bf16 peak by GPU name (vendors' data sheets), for the model FLOP utilisation."""
+PEAK_FLOPS = {
+    "H200": 989e12,  # H200 data sheet: SXM 1,979 TFLOPS, NVL 1,671, both with sparsity, which doubles them
+    "H200 NVL": 835e12,
+    "H100 80GB HBM3": 989e12,  # SXM. H100 data sheet: SXM 1,979, PCIe 1,513, NVL 1,671, with sparsity
+    "H100 PCIe": 756e12,
+    "H100 NVL": 835e12,
+    "A100-SXM4-40GB": 312e12,  # A100 data sheet: 312, all variants alike
+    "A100-SXM4-80GB": 312e12,
+    "A100-PCIE-40GB": 312e12,
+    "A100 80GB PCIe": 312e12,
+    "L40S": 362e12,  # L40S data sheet: 362
+    "L4": 121e12,  # L4 data sheet: 242 with sparsity
+    "GeForce RTX 4090": 165e12,  # Ada GPU architecture, appendix A: 165.2 with float32 accumulation
+}
+"""Dense bf16 peak in FLOP/s by the whole name of a GPU, as torch gives it without `NVIDIA`, for the model FLOP
+utilisation. Other variants of a card (laptop, MIG, PCIe, 64 GB) have other peaks, and are unknown."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +62,16 @@ def choose_hardware(
         keep_freed_memory()
     dtype = {"float32": torch.float32, "bf16": torch.bfloat16}.get(precision) or fast_format(chosen)
     model = f"{torch.cuda.get_device_name(chosen)} ({chosen})" if name == "cuda" else name
-    peaks = (flops for gpu, flops in PEAK_FLOPS.items() if re.search(rf"\b{gpu}\b", model))
-    peak = next(peaks, None) if dtype == torch.bfloat16 else None
+    peak = peak_flops(torch.cuda.get_device_name(chosen)) if name == "cuda" and dtype == torch.bfloat16 else None
     used = f" ({torch.get_num_threads()} threads, {instruction_set()})" if name == "cpu" else ""
     emulated = name == "cpu" and dtype == torch.bfloat16 and not bf16_is_fast(chosen)
     words = str(dtype).removeprefix("torch.") + (" (emulated: float32 is many times as fast)" if emulated else "")
     return Hardware(chosen, dtype, peak, f"{model}{used}, {words}")
+
+
+def peak_flops(name: str) -> float | None:
+    """Return the dense bf16 peak in FLOP/s of the GPU that torch calls `name`; None if unknown."""
+    return PEAK_FLOPS.get(name.removeprefix("NVIDIA "))
 
 
 def device_of_process(name: str, local_rank: int, key: str) -> str:

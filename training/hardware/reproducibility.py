@@ -31,7 +31,8 @@ def process_settings_restored() -> Iterator[None]:
 
 
 def seed_process(seed: int, rank: int, step: int) -> None:
-    """Seed the random numbers of one of several processes, so that each has dropout masks of its own."""
+    """Seed a step of one of several processes: its dropout masks depend on nothing else, so that they are its own and
+    neither saving nor resuming changes them."""
     torch.manual_seed(int(np.random.SeedSequence((seed, rank, step)).generate_state(1, np.uint64)[0]))
 
 

@@ -47,7 +47,8 @@ def gpt(tmp_path: Path) -> Trained:
     (run / "evaluation").mkdir(parents=True)
     lines = [{"step": step, "train/loss": 5 / step, "val/loss": 6 / step} for step in range(1, 101)]
     (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"step": 10', "utf-8")
-    (run / "test.json").write_text('{"step": 77, "test/loss": 1.25, "test/perplexity": 3.4903}', "utf-8")
+    tested = {"step": 77, "importance": False, "beam_size": 4, "test/loss": 1.25, "test/perplexity": 3.4903}
+    (run / "test.json").write_text(json.dumps(tested), "utf-8")
     scores = {"bits_per_byte": {"value": 1.5, "low": 1.4, "high": 1.625}, "loss": {"value": 2}}
     result = {"format": "chumoku evaluation 1", "model": {"step": 77}, "split": "test", "scores": scores}
     (run / "evaluation" / "test.json").write_text(json.dumps(result), "utf-8")
@@ -131,6 +132,7 @@ def test_the_model_card_tells_what_the_run_knows(gpt: Trained, tmp_path: Path) -
     assert steps[-1] == 100
     assert 77 in steps
     assert len(steps) <= 13
+    assert "the training, step 77, beam_size 4:\n\n| score | value |\n| --- | --- |\n| test/loss | 1.25 |" in body
     assert "| test/perplexity | 3.49 |" in body
     assert "| bits_per_byte | 1.5 | 1.4 to 1.625 |" in body
     settings = yaml.safe_load(body.partition("```yaml\n")[2].partition("```")[0])

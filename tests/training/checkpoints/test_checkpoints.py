@@ -19,7 +19,7 @@ from training.checkpoints.files import data_hashes, load_state, load_weights
 from training.checkpoints.folder import record_evaluation, rewind, save_checkpoint
 from training.checkpoints.loading import checkpoint_path, read_checkpoint
 from training.checkpoints.snapshot import Snapshot
-from training.checkpoints.summary import checkpoint_step, load_progress
+from training.checkpoints.summary import checkpoint_step, fix, load_progress
 from training.progress import Progress
 
 KILLED = 9
@@ -66,6 +66,16 @@ def test_keep_leaves_that_many_older_ones(tmp_path: Path, keep: int) -> None:
     for step in range(1, 7):
         save(tmp_path, step, keep=keep)
         assert steps(tmp_path) == list(range(max(1, step - keep), step + 1))
+
+
+def test_steps_are_ordered_as_numbers(tmp_path: Path) -> None:
+    """Guards against the newest checkpoint deleted instead of the oldest once steps have nine digits."""
+    for step in (99_999_984, 99_999_992, 100_000_000, 100_000_008):
+        save(tmp_path, step, keep=1)
+    assert steps(tmp_path) == [100_000_000, 100_000_008]
+    assert fix(tmp_path / "checkpoints" / "last").endswith("step-100000008")
+    with pytest.raises(UserError, match=r"available: step-100000000, step-100000008$"):
+        checkpoint_path(tmp_path, "step-00000007")
 
 
 def test_a_half_written_checkpoint_is_never_picked_up(tmp_path: Path) -> None:

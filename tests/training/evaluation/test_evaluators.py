@@ -19,6 +19,7 @@ from data.prepare import prepare
 from model.config import ModelConfig
 from training.config import TrainConfig, TrainerConfig
 from training.evaluation.evaluators import Evaluator, evaluator_for
+from training.run_folder import test_results
 from training.run_folder.loaded_run import build_model
 from training.run_folder.log import RunLog
 
@@ -116,6 +117,16 @@ def test_a_test_is_one_table_and_one_scalar_for_each_split(
     for name in {key.partition("/")[2] for key in figures if "/" in key}:
         assert f"| {name} " in text
     assert f"{figures[f'novel/{headline}']:.4f}" in text
+
+
+def test_a_test_is_repeated_for_what_a_resume_asks_in_addition(make: Make, tmp_path: Path) -> None:
+    """Guards against a finished run whose config says that the importance of heads was measured, and no such table."""
+    evaluator = make("gpt")
+    evaluator.test(7)
+    evaluator.log.close()
+    assert test_results.tested_step(tmp_path, evaluator.test_settings) == 7
+    evaluator.config.attention = replace(evaluator.config.attention, importance=True)
+    assert test_results.tested_step(tmp_path, evaluator.test_settings) is None
 
 
 def test_a_part_of_the_test_that_fails_costs_no_score(make: Make, tmp_path: Path) -> None:

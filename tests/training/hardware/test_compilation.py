@@ -1,6 +1,8 @@
 """When training is compiled, and that compiled training computes the same."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from configs.compose import compose_config
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from tests.conftest import ROOT, TINY, environment
 from train import train
 from training.config import TrainConfig
 from training.hardware import compilation
@@ -71,6 +74,21 @@ def test_cuda_graphs_are_for_small_models_of_one_shape() -> None:
     assert not compilation.uses_graphs(small, torch.device("cpu"))
     assert not compilation.uses_graphs(EncoderDecoder(shape, 50, 50), cuda)
     assert not compilation.uses_graphs(GPT(shape, 1_000_000), cuda)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_without_a_compiler_a_run_continues_uncompiled(task: str, tmp_path: Path, book: Path) -> None:
+    """Guards against a traceback for `trainer.compile=on` on a machine without a C++ compiler, or without PATH."""
+    data = ["data=text", f"data.path={book}", "tokenizer=char"] if task == "gpt" else ["task=translate"]
+    settings = [*TINY, *data, "trainer.test=false", "attention=off", "trainer.compile=on"]
+    bare = environment() | {"PATH": "/nonexistent", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "train.py"), *settings], cwd=tmp_path, env=bare, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("warning: torch.compile failed (No working C++ compiler found") == 1
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow

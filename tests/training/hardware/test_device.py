@@ -13,7 +13,7 @@ from generation.config import GenerateConfig
 from training import config
 from training.config import TrainConfig
 from training.hardware import apple_gpu
-from training.hardware.device import choose_device, choose_hardware
+from training.hardware.device import choose_device, choose_hardware, peak_flops
 from training.hardware.reproducibility import random_state, restore_random_state
 
 CPU, MPS = torch.device("cpu"), torch.device("mps")
@@ -65,6 +65,34 @@ def test_a_device_that_is_listed_and_does_not_compute_is_refused(monkeypatch: py
     for name in ("auto", "cuda", "cuda:0"):
         with pytest.raises(UserError, match=r"the device does not work \(.+\); trainer\.device=cpu"):
             choose_device(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "teraflops"),
+    [
+        ("NVIDIA H200", 989),
+        ("NVIDIA H200 NVL", 835),
+        ("NVIDIA H100 80GB HBM3", 989),
+        ("NVIDIA H100 PCIe", 756),
+        ("NVIDIA H100 NVL", 835),
+        ("NVIDIA A100-SXM4-80GB", 312),
+        ("A100-SXM4-40GB", 312),
+        ("NVIDIA A100 80GB PCIe", 312),
+        ("NVIDIA L4", 121),
+        ("NVIDIA GeForce RTX 4090", 165),
+        ("NVIDIA GeForce RTX 4090 D", None),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
+        ("NVIDIA A100-SXM-64GB", None),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None),
+        ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", None),
+        ("NVIDIA H100 64GB HBM2", None),
+        ("NVIDIA GH200 480GB", None),
+        ("NVIDIA L40", None),
+    ],
+)
+def test_a_peak_is_that_of_the_variant(name: str, teraflops: float | None) -> None:
+    """Guards against a utilisation by the peak of a larger card of the same family."""
+    assert peak_flops(name) == (None if teraflops is None else teraflops * 1e12)
 
 
 @pytest.fixture
