@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
 from configs.program import expanded
-from interop.trained import Trained
+from interop.trained import Trained, weights_hash
 from model.encoder_decoder import EncoderDecoder
 from model.size import count_parameters
 
@@ -60,7 +61,7 @@ def model_card(trained: Trained, usage: Usage, checks: Iterable[str]) -> str:
         "## Curve",
         curve(read_lines(trained.run / "metrics.jsonl"), trained.step),
         "## Scores",
-        scores(trained.run),
+        scores(trained),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -110,7 +111,9 @@ def data(settings: Mapping[str, Any], task: str) -> str:
         named = "".join(f", {word} `{settings[key]}`" for key, word in parts.items() if settings.get(key))
         text = f"[{path}](https://huggingface.co/datasets/{path}){named}."
     else:
-        names = ", ".join(f"`{Path(part).name}`" for part in str(path).split(","))
+        # The query of a URL may be a signature with which anyone can download the file, and contain commas.
+        files = re.split(r",(?=\w+://)" if "://" in str(path) else ",", str(path))
+        names = ", ".join(f"`{Path(urlsplit(file).path if '://' in file else file).name}`" for file in files)
         text = f"{'Sentence pairs' if task == 'translate' else 'Text'} from {names}."
     both = " Trained in both directions: a source is translated the other way if the id of bos stands before its ids."
     return text + (both if settings["both_directions"] and task == "translate" else "")
@@ -143,19 +146,25 @@ def curve(lines: Sequence[Mapping[str, Any]], step: int) -> str:
     return f"Losses are in nats per token.\n\n{table(columns, rows)}"
 
 
-def scores(run: Path) -> str:
-    """Return the scores of the final test and of `evaluate.py`, each with the step that was evaluated."""
-    found = []
-    test = json_or_nothing(run / "test.json")
-    if test:
+def scores(trained: Trained) -> str:
+    """Return the scores of the final test and of `evaluate.py`, each with the step that was evaluated; what the model
+    alone does not reach is left out by name."""
+    found, left_out, own = [], [], weights_hash(trained.model)
+    test = json_or_nothing(trained.run / "test.json")
+    if test and test.get("step") != trained.step:
+        left_out.append(f"`test.json` (other weights, step {test.get('step')})")
+    elif test:
         rows = [[name, figure(value)] for name, value in test.items() if "/" in name]
         other = {name: value for name, value in test.items() if "/" not in name and not isinstance(value, bool)}
         means = ", ".join(f"{name} {figure(value)}" for name, value in other.items())
         found.append(f"Test at the end of the training, {means}:\n\n{table(['score', 'value'], rows)}")
-    for path in sorted((run / "evaluation").glob("*.json")):
+    for path in sorted((trained.run / "evaluation").glob("*.json")):
         result = json_or_nothing(path)
         measured, model = result.get("scores"), result.get("model")
         if isinstance(measured, dict) and isinstance(model, dict):
+            if reasons := other_means(result, own):
+                left_out.append(f"`{path.name}` ({', '.join(reasons)})")
+                continue
             rows = [
                 [name, figure(one.get("value")), f"{figure(one.get('low'))} to {figure(one.get('high'))}"]
                 for name, one in measured.items()
@@ -163,7 +172,31 @@ def scores(run: Path) -> str:
             ]
             title = f"`evaluate.py`, split {result.get('split')}, step {model.get('step')}"
             found.append(f"{title}:\n\n{table(['score', 'value', '95 % interval'], rows)}")
-    return "\n\n".join(found) or "None in the run folder: `python evaluate.py run=…` before the export."
+    if not found:
+        found.append("None in the run folder: `python evaluate.py run=…` before the export.")
+    if left_out:
+        found.append(f"Left out, since they are not those of this model alone: {', '.join(left_out)}.")
+    return "\n\n".join(found)
+
+
+def other_means(result: Mapping[str, Any], own: str) -> list[str]:
+    """Return why a result of `evaluate.py` is not that of the plain model whose weights have the hash `own`."""
+    model, protocol = result["model"], result.get("protocol")
+    protocol = protocol if isinstance(protocol, dict) else {}
+    context = protocol.get("context")
+    rules = (
+        (bool(model.get("members")), "an ensemble"),
+        (
+            "members" not in model and model.get("weights_sha256", own) != own,
+            f"other weights, step {model.get('step')}",
+        ),
+        (bool(protocol.get("reverse")), "reversed"),
+        ("neighbours" in protocol, "with retrieval"),
+        ("mbr" in protocol, "minimum Bayes risk decoding"),
+        ("tried" in protocol, "settings chosen on this split"),
+        (protocol.get("stride", context) != context, f"stride={protocol.get('stride')}, context={context}"),
+    )
+    return [reason for holds, reason in rules if holds]
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,3 +29,12 @@ class Trained:
 
     config: Mapping[str, Any]
     """The complete config of the run, as in its `config.yaml`: `task`, `data`, `tokenizer`, `model`, `trainer` …"""
+
+
+def weights_hash(model: GPT | EncoderDecoder) -> str:
+    """Return the SHA-256 of the weights, independent of file format and device."""
+    found = hashlib.sha256()
+    for name, weight in sorted(model.named_parameters()):
+        found.update(f"{name} {tuple(weight.shape)}".encode())
+        found.update(weight.detach().float().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import hydra
+from hydra.core.config_store import ConfigStore
 from tqdm import tqdm
 
-from configs.compose import CONFIGS, normalise
+from configs.compose import CONFIGS, all_keys, normalise
 from configs.errors import UserError
 from configs.help import train_help
+from configs.plugin_settings import plugin_problems
 from configs.program import importing
 from configs.sweep_points import as_settings, sweep_points
 from training.composed_run import ComposedRun, compose_run
@@ -66,11 +69,17 @@ def requested_runs(arguments: Sequence[str], processes: int = 1) -> list[Compose
         print("---\n".join(to_yaml(run.config) for run in runs), end="")
         return []
     if others:
-        sys.argv[1:] = flags + settings
-        hydra.main(config_path=str(CONFIGS), config_name="train", version_base="1.3")(lambda config: None)()
+        show(flags + settings)
         return []
     check_different(runs)
     return runs
+
+
+def show(arguments: list[str]) -> None:
+    """Let Hydra print what its flags request: the config, or what it has found."""
+    ConfigStore.instance().store(name="train_schema", node=TrainConfig)
+    sys.argv[1:] = arguments
+    hydra.main(config_path=str(CONFIGS), config_name="train", version_base="1.3")(lambda config: None)()
 
 
 def split_flags(arguments: Sequence[str], found: list[str]) -> tuple[list[str], list[str]]:
@@ -97,15 +106,19 @@ def split_flags(arguments: Sequence[str], found: list[str]) -> tuple[list[str], 
 
 
 def is_for_hydra(setting: str) -> bool:
-    """Whether an argument sets Hydra itself: one of its sweepers or launchers, which then runs the sweep."""
-    return setting.lstrip("+").startswith(("hydra/", "hydra."))
+    """Whether an argument sets Hydra itself: one of its sweepers or launchers, which then runs the sweep, or what is
+    refused."""
+    return re.match(r"[+~]*hydra\b|[^=]*[@:]_?(global_\.)?hydra\b", setting) is not None
 
 
 def swept_by_hydra(arguments: Sequence[str], train: Callable[[TrainConfig], object], processes: int = 1) -> bool:
     """Run a sweep with Hydra's plugins and return True, if the command line requests that. Raises UserError.
     processes: those that train together."""
     settings = hydra_settings(arguments, processes)
-    if settings:
+    others = [flag for flag in split_flags(arguments, [])[0] if flag not in SWEEP_FLAGS]
+    if settings and others:  # `--cfg hydra`: the options of the plugins
+        show([*others, *filter(is_for_hydra, settings)])
+    elif settings:
         with importing():
             from training.hydra_sweep import hydra_sweep
         hydra_sweep(settings, train)
@@ -129,7 +142,9 @@ def hydra_settings(arguments: Sequence[str], processes: int = 1) -> list[str]:
         found.append(ONE_PROCESS)
     found += [f"{flag}: cannot be combined with a sweep by Hydra's plugins" for flag in flags if flag in FLAGS]
     found += sweep_problems(flags, settings)
-    if found:
+    normal = [normalise(setting) for setting in settings]
+    refused = plugin_problems(normal, all_keys(TrainConfig), [is_for_hydra(setting) for setting in settings])
+    if found := refused or found:
         raise UserError(*found)
     return [setting if is_for_hydra(setting) else normalise(setting) for setting in settings]
 

@@ -36,6 +36,7 @@ import numpy as np
 from safetensors.numpy import save as serialised
 
 from attention_maps.base.errors import UserError
+from attention_maps.base.run_contents import leads_out
 from attention_maps.base.whole_file import flush, write_whole
 from attention_maps.files import recording_checks as checks
 from attention_maps.files.errors import Damaged
@@ -64,7 +65,7 @@ def save(recording: Recording, run_folder: str | Path, *, durable: bool = True) 
     `save_generated`, and UserError for a negative step.
     """
     final = path(run_folder, recording.step)
-    _make_folder(final.parent)
+    own_folder(run_folder).mkdir(parents=True, exist_ok=True)
     write_whole(final, _serialised(recording), durable=durable)
     return final
 
@@ -80,8 +81,8 @@ def make_durable(paths: Sequence[Path]) -> None:
 
 def save_generated(recording: Recording, run_folder: str | Path) -> Path:
     """Write a recording of generated text under the next free number of the run; safe for concurrent writers."""
-    folder = Path(run_folder) / FOLDER
-    _make_folder(folder)
+    folder = own_folder(run_folder)
+    folder.mkdir(parents=True, exist_ok=True)
     content = _serialised(recording)
     for number in count(max(generated(run_folder), default=0) + 1):
         final = folder / f"generated_{number:05d}.safetensors"
@@ -98,11 +99,12 @@ def write(recording: Recording, file: Path) -> None:
     write_whole(file, _serialised(recording), durable=False)
 
 
-def _make_folder(folder: Path) -> None:
-    """Create the folder of the recordings. Raises OSError if it is a link, which may lead out of the run."""
-    if folder.is_symlink():
-        raise OSError(errno.ELOOP, "is a symbolic link, through which nothing is written", str(folder))
-    folder.mkdir(parents=True, exist_ok=True)
+def own_folder(run_folder: str | Path) -> Path:
+    """Return the folder of the recordings, to write or delete some. Raises OSError if it is a link out of the run."""
+    folder = Path(run_folder) / FOLDER
+    if leads_out(folder, run_folder):
+        raise OSError(errno.ELOOP, "leads out of the run folder: nothing is written or deleted there", str(folder))
+    return folder
 
 
 def _serialised(recording: Recording) -> bytes:
@@ -174,8 +176,9 @@ def thin(run_folder: str | Path, keep: int) -> list[Path]:
     """Delete recorded steps until `keep` remain (at least 2), and return the deleted paths.
 
     The first and the last step are kept. The step whose neighbours are closest to each other is deleted first, so that
-    the remaining steps stay evenly spaced over repeated calls.
+    the remaining steps stay evenly spaced over repeated calls. Raises OSError as `own_folder`.
     """
+    own_folder(run_folder)
     recorded = steps(run_folder)
     numbers = list(recorded)
     removed = []
@@ -188,7 +191,11 @@ def thin(run_folder: str | Path, keep: int) -> list[Path]:
 
 
 def remove_after(run_folder: str | Path, step: int) -> list[Path]:
-    """Delete the recordings after `step` and return their paths: a run resumed at `step` would mix two histories."""
+    """Delete the recordings after `step` and return their paths: a run resumed at `step` would mix two histories.
+
+    Raises OSError as `own_folder`.
+    """
+    own_folder(run_folder)
     later = [file for recorded, file in steps(run_folder).items() if recorded > step]
     for file in later:
         file.unlink()

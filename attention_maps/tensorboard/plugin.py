@@ -19,7 +19,7 @@ from werkzeug.wrappers import Request, Response
 from attention_maps.files.errors import NotThere, Refusal
 from attention_maps.files.file_names import ASKED
 from attention_maps.files.recording_checks import AXES, KINDS, READOUTS
-from attention_maps.tensorboard.posted import posted_json
+from attention_maps.tensorboard.posted import check_asker, posted_json
 from attention_maps.tensorboard.questions import Questions, both_directions, checkpoints
 from attention_maps.tensorboard.recording_reader import RecordingReader
 from attention_maps.tensorboard.runs import Runs, newest, roots
@@ -57,20 +57,30 @@ class AttentionPlugin(base_plugin.TBPlugin):
 
     def get_plugin_apps(self) -> dict[str, Callable]:
         """Request handlers by route; each handler documents its arguments."""
-        return {
-            "/static/*": _application(_static),
-            "/index": _application(self._index),
-            "/meta": _application(self._meta),
-            "/tensor": _application(self._tensor),
-            "/curves": _application(self._curves),
-            "/pair": _application(self._pair),
-            "/checkpoints": _application(self._checkpoints),
-            "/answer": _application(self._answer),
-            "/ask": _application(self._ask, ("POST",)),
-            "/clear": _application(self._clear, ("POST",)),
-            "/effects": _application(self._effects, ("POST",)),
-            "/circuits": _application(self._circuits, ("POST",)),
+        gets = {
+            "/index": self._index,
+            "/meta": self._meta,
+            "/tensor": self._tensor,
+            "/curves": self._curves,
+            "/pair": self._pair,
+            "/checkpoints": self._checkpoints,
+            "/answer": self._answer,
         }
+        posts = {"/ask": self._ask, "/clear": self._clear, "/effects": self._effects, "/circuits": self._circuits}
+        return {
+            "/static/*": _application(_static),  # so that the page can say why the rest is refused
+            **{route: _application(self._own(answer)) for route, answer in gets.items()},
+            **{route: _application(self._own(answer), ("POST",)) for route, answer in posts.items()},
+        }
+
+    def _own(self, answer: Answer) -> Answer:
+        """Return a handler that answers only TensorBoard's own page, under a name of this machine."""
+
+        def checked(request: Request) -> Response:
+            check_asker(request, self._host)
+            return answer(request)
+
+        return checked
 
     def _index(self, request: Request) -> Response:
         """List all runs with their recordings, in ascending order, and name the run that recorded last."""
@@ -147,7 +157,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
 
     def _question(self, request: Request) -> tuple[str, dict[str, Any]]:
         """Return a posted question and the name of its run."""
-        question = posted_json(request, self._host)
+        question = posted_json(request)
         run = question.get("run")
         if not isinstance(run, str):
             raise Refusal("'run' must be the name of a run")

@@ -1,11 +1,13 @@
-"""Read JSON that a page posts: only TensorBoard's own page may, and only a little."""
+"""Who may ask: only TensorBoard's own page, under a name of this machine, and only a little at a time."""
 
 from __future__ import annotations
 
 import functools
 import ipaddress
 import json
+import os
 import socket
+from contextlib import suppress
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -15,8 +17,8 @@ from werkzeug.wrappers import Request
 from attention_maps.files.errors import Refusal
 
 LARGEST = 32_768  # bytes
-RESERVED = (".localhost", ".local", ".internal", ".home.arpa")
-"""Domains in which nobody can register a name."""
+HOSTS = "ATTENTION_HOSTS"
+"""Environment variable with further names under which the tab answers, separated by commas."""
 
 
 class Foreign(Refusal):
@@ -37,10 +39,8 @@ class TooLarge(Refusal):
     code = 413
 
 
-def posted_json(request: Request, name: str | None = None) -> dict[str, Any]:
-    """Return the JSON object that a request contains; name: the one that `tensorboard --host` was given. Raises
-    Refusal."""
-    _check_origin(request, name)
+def posted_json(request: Request) -> dict[str, Any]:
+    """Return the JSON object that a request contains. Raises Refusal."""
     if request.mimetype != "application/json":
         raise WrongType("a question must be application/json")
     length = request.content_length
@@ -55,37 +55,37 @@ def posted_json(request: Request, name: str | None = None) -> dict[str, Any]:
     return given
 
 
-def _check_origin(request: Request, name: str | None) -> None:
-    """Refuse the questions of other pages.
+def check_asker(request: Request, name: str | None = None) -> None:
+    """Raise Foreign unless a request comes from TensorBoard's own page, or from a program, and names this machine.
+    name: the one that `tensorboard --host` was given.
 
-    A page of another origin cannot send `application/json` without asking first, which is never allowed. Browsers say
-    in Sec-Fetch-Site, or in Origin, where a request comes from; programs need not.
+    Browsers say in Sec-Fetch-Site, or in Origin, where a request comes from; programs need not. A page of another
+    origin could not read an answer, but keep this machine busy. It cannot post `application/json` without asking first,
+    which is never allowed.
 
-    That does not stop DNS rebinding: a page of evil.example, whose name its owner then lets point to this machine, is
-    of the same origin as TensorBoard under that name. So the name must be one that nobody else owns, unless the page
-    came by https, for which somebody else's name has no certificate here.
+    A page of http://evil.example, whose owner then lets this name point here (DNS rebinding), is of the same origin as
+    TensorBoard under that name. In a local network, any device can claim a name without dots, or one in .local or
+    .home.arpa. So the only names are localhost, addresses, those of this machine, and those that the user lists; and
+    any name under which the page came by https, for which somebody else's name has no certificate here (the proxies of
+    notebooks). A page cannot forge the headers that say so.
     """
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
-    page = _split(f"//{request.host}" if origin is None else origin)
     # Sec-Fetch-Site decides: behind a proxy, the host may differ from that in Origin.
-    if not (site in ("same-origin", "none") if site else origin is None or page.netloc == request.host):
+    if not (site in ("same-origin", "none") if site else origin is None or _split(origin).netloc == request.host):
         raise Foreign("only the page of this TensorBoard may ask")
-    if page.scheme != "https" and not _is_ours(page.hostname or "", name):
-        raise Foreign(
-            f"questions are not answered under the name '{(page.hostname or '')[:80]}', which may belong to somebody"
-            " else: open TensorBoard by an IP address, as localhost, or by https"
-        )
-
-
-def _is_ours(host: str, name: str | None) -> bool:
-    """Whether a host name cannot be that of another site: an address, a name without a domain, a name of this machine
-    or network, or the one that TensorBoard was started with."""
-    try:
+    host = (_split(f"//{request.host}").hostname or "").removesuffix(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return
+    with suppress(ValueError):
         ipaddress.ip_address(host)
-        return True
-    except ValueError:
-        own = host == name or host.endswith(RESERVED) or "." not in host.removesuffix(".")
-        return own or host in _machine_names()
+        return
+    page = origin or request.headers.get("Referer") or ""  # of a POST and of a GET
+    listed = {each.strip().lower() for each in (name or "", *os.environ.get(HOSTS, "").split(","))} - {""}
+    if _split(page).scheme != "https" and host not in listed and host not in _machine_names():
+        raise Foreign(
+            f"the name '{host[:80]}' may belong to somebody else: open TensorBoard by an IP address or as localhost, or"
+            f" start it with the environment variable {HOSTS}={host[:80]}"
+        )
 
 
 @functools.cache

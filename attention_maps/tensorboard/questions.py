@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 
 from attention_maps.files.errors import NotThere, Refusal
 from attention_maps.files.file_names import ASKED
+from attention_maps.files.header import opened
 from attention_maps.tensorboard.temporary_folder import TemporaryFolder
 from attention_maps.tensorboard.worker_process import WorkerProcess
 
+LARGEST_CONFIG = 2**20
+"""Bytes of a config.yaml that are searched; ours have a few thousand."""
 KEPT = 64
 """Number of recordings kept, of all runs together."""
 LARGEST = 2**30
@@ -189,10 +192,11 @@ def _size(path: str) -> int:
 def both_directions(folder: str) -> bool:
     """Return whether a run, whose recordings are in `folder`, was trained to translate in both directions."""
     try:
-        config = (Path(folder).absolute().parent / "config.yaml").read_text("utf-8", "replace")
-    except OSError:
+        with opened(str(Path(folder).absolute().parent / "config.yaml")) as file:
+            config = file.read(LARGEST_CONFIG)
+    except NotThere:
         return False
-    return re.search(r"^  both_directions: true$", config, re.MULTILINE) is not None
+    return re.search(rb"^  both_directions: true$", config, re.MULTILINE) is not None
 
 
 def checkpoints(folder: str) -> list[dict[str, Any]]:

@@ -17,6 +17,9 @@ LONGEST = 512
 """Maximum number of tokens on either side: a word, or all mentions of a noun."""
 POSITIONS = re.compile(r"\d{1,5}(?:,\d{1,5})*")
 
+MOST_WEIGHTS = 20_000_000
+"""Maximum number of weights read for an answer, which takes a few seconds."""
+
 REMEMBERED = 2_000
 _TOKENS: dict[tuple[str, int, int, int], tuple[int, ...]] = {}
 """Hashes of the tokens of each sample by version of the file: parsing them takes longer than reading the weights."""
@@ -46,13 +49,14 @@ class Pair(NamedTuple):
 def pair_weights(paths: Mapping[int, str], chosen: str, pair: Pair) -> dict[str, Any]:
     """Return the weights from `query` to `key`, summed over keys and averaged over queries: {"chosen": [[head, …] per
     layer], "steps": [step, …], "weights": [[[head, …] per layer] per step]} of the recording `chosen`, and of the
-    recordings `paths` whose sample has the same tokens; unreadable ones are skipped. Raises NotThere or Damaged for
-    `chosen`."""
-    own, tokens = _read(chosen, pair)
+    recordings `paths` whose sample has the same tokens; unreadable ones are skipped. If all would be more than
+    MOST_WEIGHTS, evenly spaced ones are read. Raises NotThere or Damaged for `chosen`, and Refusal if it alone has
+    more."""
+    own, tokens, count = _read(chosen, pair, MOST_WEIGHTS)
     steps, weights = [], []
-    for step, path in paths.items():
+    for step in _spaced(list(paths), MOST_WEIGHTS // max(count, 1)):
         try:
-            found, others = _read(path, pair)
+            found, others, _ = _read(paths[step], pair, count)
         except Refusal:
             continue
         if others == tokens:
@@ -61,8 +65,16 @@ def pair_weights(paths: Mapping[int, str], chosen: str, pair: Pair) -> dict[str,
     return {"chosen": own, "steps": steps, "weights": weights}
 
 
-def _read(path: str, pair: Pair) -> tuple[list[list[float]], int]:
-    """Return the weights [layer][head] in one file, and a hash of the tokens of the sample."""
+def _spaced(steps: list[int], count: int) -> list[int]:
+    """Return at most `count` of the steps, evenly spaced, with the first and the last."""
+    if count >= len(steps):
+        return steps
+    return [steps[round(number * (len(steps) - 1) / max(count - 1, 1))] for number in range(count)]
+
+
+def _read(path: str, pair: Pair, most: int) -> tuple[list[list[float]], int, int]:
+    """Return the weights [layer][head] in one file, a hash of the tokens of the sample, and the number of weights that
+    were read. Raises Refusal before reading more than `most`."""
     with opened(path) as file:
         status = os.fstat(file.fileno())
         header = read_header(file)
@@ -74,13 +86,16 @@ def _read(path: str, pair: Pair) -> tuple[list[list[float]], int]:
             tokens = _TOKENS[known] = tuple(map(_digest, checks.read_samples(header)))
         if pair.sample >= len(tokens):
             raise NotThere(f"there is no sample {pair.sample} in this recording")
-        layers: list[list[float]] = []
-        while (name := checks.tensor_name(pair.sample, pair.kind, len(layers), "weights")) in header.tensors:
+        count = layers = 0
+        while (name := checks.tensor_name(pair.sample, pair.kind, layers, "weights")) in header.tensors:
             checks.check_tensor(name, header.tensors[name], "weights")
-            layers.append(_heads(file, header, len(layers), pair))
+            heads, _, keys = header.tensors[name].shape
+            count, layers = count + heads * keys * len(pair.query), layers + 1
         if not layers:
             raise NotThere(f"there are no {pair.kind} maps of sample {pair.sample} in this recording")
-        return layers, tokens[pair.sample]
+        if count > most:
+            raise Refusal(f"this reads {count:,} weights, more than the limit of {most:,}: choose fewer query tokens")
+        return [_heads(file, header, layer, pair) for layer in range(layers)], tokens[pair.sample], count
 
 
 def _digest(sample: dict[str, Any]) -> int:

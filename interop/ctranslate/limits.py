@@ -5,7 +5,7 @@ from __future__ import annotations
 from interop.family import foreign_options
 from model.config import ModelConfig
 
-FORMAT = 2
+FORMAT = 3
 """Version of what `interop.ctranslate.export.write_model` writes; increment it when that changes, so that the exports
 in run folders are written again."""
 

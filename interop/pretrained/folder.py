@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configs.errors import UserError
+from configs.run_contents import check_contents
 from interop.pretrained.architecture import Architecture, Shapes
 from interop.pretrained.architectures import ARCHITECTURES
 from interop.pretrained.values import Values
@@ -52,6 +53,7 @@ class Pretrained:
 def read_folder(folder: Path) -> Pretrained:
     """Read and check the config.json of a folder, without torch. Raises UserError with all of its problems."""
     path = folder / CONFIG
+    check_contents(folder)
     content = read_json(path)
     name = content.get("model_type")
     if not isinstance(name, str) or name not in ARCHITECTURES:

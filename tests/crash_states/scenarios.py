@@ -54,6 +54,7 @@ def checkpoints() -> None:
 
     from training.checkpoints.early_weights import save_early_weights
     from training.checkpoints.folder import record_evaluation, save_checkpoint
+    from training.checkpoints.place import Place
     from training.checkpoints.snapshot import Snapshot
     from training.config import TrainConfig
     from training.progress import Progress
@@ -62,7 +63,7 @@ def checkpoints() -> None:
 
     progress = Progress()
     with create(TrainConfig(name="run")) as run:
-        metrics = GrowingFile(run / "metrics.jsonl", durable=True)
+        metrics = GrowingFile(run / "metrics.jsonl", Place(run), durable=True)
         for step, loss in ((10, 2.0), (20, 1.0), (30, 1.5)):
             progress.step = step
             weights = {"w": torch.full((40,), float(step))}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from configs.program import exit_code_of, run_guarded
 from tests.conftest import generate_command, train_command
-from training.command_line import requested_runs
+from training.command_line import hydra_settings, requested_runs
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,71 @@ def test_a_setting_that_would_run_code_or_leave_its_place_is_refused(
     assert all(line.startswith("error: ") for line in said.splitlines())
     assert reason in said
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "+hydra.callbacks.evil._target_=torch.load",
+        "+hydra.searchpath=[file:///tmp]",
+        "+hydra={callbacks:{evil:{_target_:torch.load}}}",
+        "hydra/callbacks=evil",
+        "hydra/job_logging=evil",
+        "hydra.job_logging.handlers.file.class=os.system",
+        "hydra/launcher=../../evil",
+        "hydra/launcher=joblib,basic",
+        "hydra/launcher@hydra.sweeper=joblib",
+        "model@hydra.job_logging=small",
+        "model@_global_.hydra=small",
+        "hydra.launcher._target_=os.system",
+        "++hydra.sweeper._target_=os.system",
+        "hydra.launcher.n_jobs={_target_:os.system}",
+        "+hydra.launcher.x=[{a:{_args_:[touch evil]}}]",
+        "hydra.sweeper.sampler._target_=os.system",
+        "hydra.sweeper.custom_search_space=os.system",
+        "hydra.sweeper.params={hydra.callbacks.evil._target_:1}",
+        "+hydra.sweeper.params.hydra.launcher._target_=os.system",
+        "hydra.launcher.setup=[touch evil]",
+        "hydra.launcher.partition='a\ntouch evil'",
+        "hydra.sweeper.study_name=${oc.env:HOME}",
+        "hydra.sweep.dir=/tmp/evil",
+        "hydra.job.chdir=true",
+        "~hydra.callbacks",
+        "hydra={a:1},{b:1}",
+        "hydra.sweeper.params={experiment:../../evil}",
+        "hydra.sweeper.search_space={experiment:{type:categorical,choices:[../../evil]}}",
+        "hydra.launcher.additional_parameters={export:'ALL,LD_PRELOAD=/tmp/evil.so'}",
+        "hydra.launcher.srun_args=[--task-prolog=/tmp/evil]",
+        "experiment=quickstart,../../evil",
+        "experiment=glob(*)",
+        "model=choice(small,/tmp/evil)",
+        "model@_global_=small,large",
+        "evil={_target_:os.system},{b:1}",
+    ],
+)
+def test_a_sweep_by_plugins_runs_nothing_but_plugins(setting: str) -> None:
+    """Guards the command lines that Hydra itself reads: only names of plugins and plain options reach it."""
+    for others in ([], ["hydra/sweeper=optuna", "optim.lr=1e-3,1e-2"]):
+        arguments = ["-m", *others, setting]
+        assert exit_code_of(partial(swept_or_not, arguments)) == 2
+
+
+def swept_or_not(arguments: list[str]) -> None:
+    """Read a command line as train.py does."""
+    assert hydra_settings(arguments) or requested_runs(arguments)
+
+
+def test_the_options_of_plugins_reach_them() -> None:
+    """Guards the sweeps of docs/sweeps.md."""
+    options = ["hydra.sweeper.n_trials=20", "hydra/sweeper/sampler=tpe", "hydra.sweeper.sampler.seed=1"]
+    options += [
+        "hydra/launcher=submitit_slurm",
+        "hydra.launcher.gpus_per_node=1",
+        "hydra.sweeper.storage=sqlite:///a.db",
+    ]
+    options += ["+hydra.launcher.additional_parameters={qos:long}"]
+    swept = ["hydra/sweeper=optuna", "optim.lr='tag(log,interval(1e-4,1e-2))'"]
+    assert hydra_settings(["-m", *swept, *options]) == [*swept, *options]
 
 
 @pytest.mark.parametrize("key", ["data.path", "data.cache", "name", "runs", "resume", "init_from"])

@@ -129,6 +129,15 @@ def test_a_setting_of_hydra_that_is_not_used_is_answered_with_ours(
 
 
 @pytest.mark.slow
+def test_the_options_of_plugins_are_printed(tmp_path: Path, book: Path) -> None:
+    """Guards against a question about a sweep that starts it."""
+    done = train(tmp_path, "--cfg", "hydra", "-m", "optim.lr=1e-3,1e-2", "hydra/sweeper=optuna")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "n_trials: 20" in done.stdout
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
 def test_submitit_runs_each_combination_as_a_job(tmp_path: Path, book: Path) -> None:
     """Guards the launcher of clusters, here with a local job."""
     done = train(tmp_path, "-m", "optim.lr=choice(1e-3)", "hydra/launcher=submitit_local")

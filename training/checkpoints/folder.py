@@ -55,7 +55,7 @@ def write_whole_folder(final: Path, write: Callable[[Path], None]) -> None:
     files behind if it raises OSError."""
     folder, partial = final.parent, final.with_name(f".tmp-{final.name}")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)  # but not the run folder, which may have been renamed
         remove_left_overs(folder)
         partial.mkdir()
         write(partial)

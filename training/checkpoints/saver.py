@@ -7,9 +7,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from torch import Tensor
 
+from configs.errors import UserError
 from training.checkpoints.early_weights import early_weights, save_early_weights
 from training.checkpoints.folder import NotSaved, record_evaluation, save_checkpoint
 from training.checkpoints.snapshot import Snapshot
@@ -27,7 +29,8 @@ class CheckpointSaver:
     """Writes the checkpoints of one run in a thread, one at a time.
 
     After a failure it warns and lets training continue; the loop asks `retry_is_due`. Only this class's caller, never
-    the thread, changes the attributes and writes to the log.
+    the thread, changes the attributes and writes to the log. If the run folder has another name, training is saved
+    there once more and ends.
     """
 
     folder: Path
@@ -55,14 +58,33 @@ class CheckpointSaver:
             self.wait()
 
     def retry_is_due(self) -> bool:
-        """Whether a save failed long enough ago to be repeated."""
+        """Whether a save failed long enough ago to be repeated, or the run folder has been renamed or deleted."""
         if self.pending is not None and not self.pending.is_alive():
             self.wait()
-        return self.progress.seconds >= self.retry_at
+        return self.progress.seconds >= self.retry_at or self.log.place.is_left()
 
     def save(self) -> None:
-        """Begin to write a checkpoint of this step unless there is one; `wait` returns when it is complete."""
+        """Begin to write a checkpoint of this step unless there is one; `wait` returns when it is complete. Raises
+        UserError if the run folder has been renamed, with the step saved in it, or deleted."""
         self.wait()
+        if self.log.place.is_left():
+            self._leave()
+        self._begin()
+
+    def _leave(self) -> NoReturn:
+        """Save this step where the run folder is now, and end training."""
+        run, now, step = self.log.place.run, self.log.place.now(), self.progress.step
+        if now is None:
+            gone = "was deleted, or moved to another disk, while it was trained"
+            raise UserError(f"{run}: {gone}: training stops at step {step}, of which nothing is saved")
+        self.folder = now / "checkpoints"
+        self.log.follow(now)
+        self._begin()
+        self.wait()
+        saved = f"step {step} is saved there" if self.saved_step == step else self.failure
+        raise UserError(f"{run}: was moved to {now} while it was trained: {saved}; continue with resume={now}")
+
+    def _begin(self) -> None:
         try:
             self._record_pending()  # the newer checkpoint may delete the evaluated one
         except NotSaved as error:
@@ -82,6 +104,8 @@ class CheckpointSaver:
         at the next attempt they would be those of another step."""
         self.wait()
         step, folder = self.progress.step, self.folder
+        if self.log.place.is_left():  # `save` is next
+            return
         if not early_weights(folder, step).exists():
             snapshot = Snapshot(weights, {})
             self.pending = Write(step, snapshot, lambda: save_early_weights(folder, step, snapshot), checkpoint=False)
@@ -115,7 +139,7 @@ class CheckpointSaver:
         best: whether `best` is set to this checkpoint.
         """
         self.wait()
-        if self.saved_step != self.progress.step:
+        if self.saved_step != self.progress.step or self.log.place.is_left():
             self.save()
             self.wait()
         if self.saved_step != self.progress.step:

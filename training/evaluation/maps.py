@@ -151,6 +151,7 @@ class AttentionRecorder:
                 f" {recording.deviation:.1%} of the largest value): please report this with the log line that names the"
                 " kernel"
             )
+        self.log.place.check()  # `store` would create the folder again
         self.written.append(store.save(recording, self.run, durable=False))
         if keep is not None and store.thin(self.run, keep):
             self.note_once(

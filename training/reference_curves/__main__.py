@@ -18,6 +18,7 @@ from configs.program import importing, run_guarded
 with importing():
     from configs.errors import UserError
     from configs.program import expanded
+    from configs.run_contents import check_contents
     from configs.settings import describe, read_settings
     from configs.whole_file import write_whole
     from training.checkpoints.files import data_hashes
@@ -29,6 +30,7 @@ with importing():
     from training.run_folder.log import METRICS, duration, table, wrapped
     from training.run_folder.saved_config import load_config
 
+PICTURE = "reference_curve.svg"
 HELP = """Compare the validation losses of a run with those of the reference run of its recipe: a table and a picture.
 
   python -m training.reference_curves run=runs/NAME                 the table, and runs/NAME/reference_curve.svg
@@ -73,12 +75,13 @@ def main(arguments: Sequence[str]) -> None:
         problems.append("save=true: cannot be combined with to or recipe")
     if problems:
         raise UserError(*problems)
-    picture = expanded(settings.to) if settings.to else expanded(f"{settings.run}/reference_curve.svg")
+    picture = expanded(settings.to) if settings.to else expanded(f"{settings.run}/{PICTURE}")
     if not settings.run:
         draw_all([curve for path in sorted(CURVES.glob("*.json")) if (curve := reference(path.stem))], picture)
         print(f"picture: {picture}")
         return
     run = expanded(settings.run)
+    check_contents(run, written="" if settings.to else PICTURE)
     config, evaluations = load_config(run), read_evaluations(run)
     recipe = settings.recipe or config.experiment
     if recipe is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from configs.errors import UserError
 from configs.program import importing
+from configs.run_contents import check_contents
 from configs.whole_file import flush
 from configs.whole_folder import whole_folder
 from interop.ctranslate.limits import FORMAT
@@ -26,8 +28,8 @@ from training.checkpoints.loading import checkpoint_path
 from training.checkpoints.summary import SUMMARY, WEIGHTS, Checksums, read_summary
 
 ENGINE = "engine"
-FILES = ("model.bin", "config.json")
-"""What every model of CTranslate2 has, whatever its vocabularies are called."""
+CHECKSUMS = "checksums.json"
+"""File of an export with the sizes and checksums of the others."""
 
 ABANDONED = 3600
 """Age in seconds from which a temporary folder is assumed to be left over from a process that was killed."""
@@ -40,9 +42,12 @@ def engine_folder(run: Path, which: str, config: ModelConfig) -> Path:
     weights that the run no longer has. Raises UserError if the checkpoint or the model cannot be used, and OSError if
     the folder cannot be written.
     """
+    check_contents(run, written=ENGINE)
     with suppress(UserError):  # a damaged checkpoint: below, another one is loaded instead of it, with a warning
         folder = run / ENGINE / name(checkpoint_path(run, which), config)
-        if is_complete(folder):
+        if folder.exists() and (cause := damage(folder)):
+            print(f"warning: {folder} is damaged ({cause}): it is written again", file=sys.stderr)
+        elif folder.exists():
             return folder
     with importing():
         from interop.ctranslate.export import write_model
@@ -50,26 +55,42 @@ def engine_folder(run: Path, which: str, config: ModelConfig) -> Path:
 
     loaded = load_run(run, which)
     folder = run / ENGINE / name(loaded.checkpoint, config)
-    if not is_complete(folder):
+    if damage(folder):
         remove_stale(run, config)
-        shutil.rmtree(folder, ignore_errors=True)  # if it exists, it has lost files
+        shutil.rmtree(folder, ignore_errors=True)  # if it exists, it is damaged
         try:
             store(folder, lambda partial: write_model(loaded.model, loaded.tokenizers, partial))
         except OSError:
-            if not is_complete(folder):  # otherwise another process was faster
+            if damage(folder):  # otherwise another process was faster
                 raise
     return folder
 
 
-def is_complete(folder: Path) -> bool:
-    """Whether an export exists with its files: someone may have deleted the large one to free space."""
-    return all((folder / needed).is_file() for needed in FILES)
+def damage(folder: Path) -> str | None:
+    """Return why an export cannot be used, or None: someone may have deleted its large file to free space."""
+    try:
+        saved = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
+        if saved.keys() != {path.name for path in folder.iterdir()} - {CHECKSUMS}:
+            return "it has other files than were written"
+        for name, entry in saved.items():
+            if found := Checksum.from_json(entry).difference(folder / name):
+                return f"{name!a}: {found}"
+    except FileNotFoundError as error:
+        return f"there is no {Path(error.filename).name}"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return f"{CHECKSUMS}: does not list its files"
+    return None
 
 
 def store(folder: Path, write: Callable[[Path], object]) -> None:
-    """Create a folder, complete at any time, also after a power failure, from the files that `write` puts into one."""
+    """Create a folder, complete at any time, also after a power failure, from the files that `write` puts into one, and
+    their checksums."""
     with whole_folder(folder) as partial:
         write(partial)
+        written = {path.name: Checksum.of(path).to_json() for path in sorted(partial.iterdir())}
+        (partial / CHECKSUMS).write_text(json.dumps(written, indent=1), encoding="utf-8")
         for path in (*partial.iterdir(), partial):  # the names of files are content of their folder
             flush(path)
 

@@ -36,6 +36,8 @@ def start_engine(chosen: str, config: GenerateConfig) -> Started:
 def start_torch(config: GenerateConfig) -> Started:
     """Load the weights in the fastest format for this machine, or in the one that the user asked for."""
     with importing():
+        from attention_maps.files.file_names import FOLDER
+        from configs.run_contents import check_contents
         from generation.engines.torch_engine import TorchEngine
         from generation.neighbours.translation_memory import load_memory
         from generation.recorded_maps import GeneratedMaps
@@ -45,6 +47,8 @@ def start_torch(config: GenerateConfig) -> Started:
         from training.run_folder.loaded_run import load_named
 
     run = load_named(str(config.run), config.checkpoint)
+    if config.attention:
+        check_contents(run.folder, written=FOLDER)
     device = choose_hardware(config.device, "float32", None, key="device").device
     run.model.to(device)
     weights = config.quantize or decoding_format(device, count_parameters(run.model))

@@ -17,6 +17,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from training.checkpoints.place import Place
 from training.run_folder.earlier_points import EarlierPoints, content_hash
 from training.run_folder.growing_file import GrowingFile
 
@@ -28,15 +29,15 @@ class EventFile:
     written again (by a repeated evaluation or test, or the start of a run) replaces the old one.
     """
 
-    def __init__(self, folder: Path, step: int) -> None:
-        """step: the last completed step."""
+    def __init__(self, folder: Path, step: int, place: Place) -> None:
+        """step: the last completed step. place: the run folder."""
         self.earlier = EarlierPoints(folder, step)
         with suppress(OSError):  # GrowingFile reports the error
             folder.mkdir(exist_ok=True)
         # TensorBoard reads a folder's files by name and never goes back, so a clock that was set back is not trusted.
         started = max([time.time(), *(start_time(path) + 1 for path in self.earlier.files)])
         name = f"events.out.tfevents.{started:017.6f}.{socket.gethostname()}.{os.getpid()}"
-        self.file = GrowingFile(folder / name)
+        self.file = GrowingFile(folder / name, place)
         self.records = RecordWriter(self.file)
         self.add(Event(file_version="brain.Event:2"))
         if self.earlier.files:  # for a TensorBoard that has already read later points

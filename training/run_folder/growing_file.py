@@ -7,21 +7,24 @@ from contextlib import suppress
 from pathlib import Path
 
 from configs.whole_file import flush
+from training.checkpoints.place import Place
 from training.run_folder.terminal import print_line
 
 
 class GrowingFile:
     """Appends bytes immediately and completely. Data that cannot be written is buffered, reported once, and retried."""
 
-    def __init__(self, path: Path, *, durable: bool = False) -> None:
-        """durable: flush every write to disk; slow, for small amounts of data."""
-        self.path, self.durable = path, durable
+    def __init__(self, path: Path, place: Place, *, durable: bool = False) -> None:
+        """place: the run folder, without which nothing is written. durable: flush every write to disk; slow, for small
+        amounts of data."""
+        self.path, self.place, self.durable = path, place, durable
         self.waiting = b""
 
     def write(self, data: bytes) -> None:
         """Append `data` after any buffered data."""
         warned, self.waiting = bool(self.waiting), self.waiting + data
         try:
+            self.place.check()
             append_whole(self.path, self.waiting, durable=self.durable)
             self.waiting = b""
         except OSError as error:

@@ -17,6 +17,7 @@ from torch.utils.tensorboard import summary
 
 from configs.whole_file import write_whole
 from training.checkpoints.loading import resume_hint
+from training.checkpoints.place import Place
 from training.run_folder.event_file import EventFile
 from training.run_folder.growing_file import GrowingFile
 from training.run_folder.terminal import print_line
@@ -29,14 +30,22 @@ class RunLog:
     `evaluated_step`, so that curves do not overlap."""
 
     def __init__(self, run: Path, step: int, evaluated_step: int = 0) -> None:
-        self.run = run
+        self.run, self.place = run, Place(run)
         self.evaluations = truncate_metrics(run / METRICS, evaluated_step)
         """Lines of metrics.jsonl."""
-        self.text, self.lines = GrowingFile(run / "log.txt"), GrowingFile(run / METRICS, durable=True)
+        self.text = GrowingFile(run / "log.txt", self.place)
+        self.lines = GrowingFile(run / METRICS, self.place, durable=True)
         # TensorBoard draws one curve per run into a chart: the validation loss is the run `NAME/val`, as in Keras, to
         # share a chart with the training loss.
-        self.events, self.validation = EventFile(run, step), EventFile(run / "val", step)
+        self.events = EventFile(run, step, self.place)
+        self.validation = EventFile(run / "val", step, self.place)
         self.held: list[tuple[EventFile, Summary, int]] | None = None
+
+    def follow(self, run: Path) -> None:
+        """Write to the run folder under its new name."""
+        for file in (self.text, self.lines, self.events.file, self.validation.file):
+            file.path = run / file.path.relative_to(self.run)
+        self.run = self.place.run = run
 
     def line(self, message: str) -> None:
         """Write one line to the terminal and log.txt."""
@@ -116,6 +125,7 @@ class RunLog:
         """Make a final attempt to write data that a full disk has rejected."""
         for file in (self.lines, self.events, self.validation, self.text):
             file.close()
+        self.place.close()
 
 
 class NoLog(RunLog):

@@ -12,6 +12,7 @@ from filelock import FileLock, Timeout
 
 from configs.errors import UserError
 from configs.program import expanded
+from configs.run_contents import check_contents
 from configs.whole_file import flush
 from training.checkpoints.loading import has_checkpoint
 from training.config import TrainConfig
@@ -97,9 +98,11 @@ def leavings(run: Path) -> list[Path]:
 
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
-    """Hold the training lock of a run; raises UserError if another process holds it or the folder does not exist."""
+    """Hold the training lock of a run; raises UserError if another process holds it, or if the folder does not exist or
+    contains links through which training would write elsewhere."""
     if not run.is_dir():
         raise UserError(f"{run}: no such run folder{similar_run(run)}")
+    check_contents(run, written="*")
     lock = FileLock(run / ".lock")
     try:
         lock.acquire(blocking=False)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
-import stat
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -18,6 +15,7 @@ import model.config
 from configs.errors import UserError
 from configs.literals import literal
 from configs.program import expanded
+from configs.run_contents import check_contents
 from configs.whole_file import write_whole
 from training.config import CHOICES, TrainConfig
 
@@ -48,7 +46,7 @@ def load_config(run: Path) -> TrainConfig:
     path = run / "config.yaml"
     if not run.is_dir():
         raise UserError(f"{run}: no such run folder{similar_run(run)}")
-    check_regular(run)
+    check_contents(run)
     if not path.exists():
         if (run / "config.json").is_file():
             raise UserError(f"{run}: is a model of transformers, not a run; train.py init_from={run} makes a run of it")
@@ -84,23 +82,6 @@ def load_config(run: Path) -> TrainConfig:
     if found := model.config.problems(config.model):  # other settings may be changed on resume, and are checked then
         raise UserError(*(f"{path}: {problem}" for problem in found))
     return config
-
-
-def check_regular(run: Path) -> None:
-    """Raise UserError if the run has a named pipe or a device, whose reading would not end."""
-    for path in (*run.glob("*"), *run.glob("checkpoints/*/*")):
-        with suppress(OSError):  # a link that leads nowhere
-            if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
-                raise UserError(f"{path}: is neither a file nor a folder, so it is not part of a run: delete it")
-
-
-def check_inside(run: Path) -> None:
-    """Raise UserError if a link leads out of the run folder: training would write there."""
-    home = os.path.realpath(run)
-    for path in (*run.glob("*"), *run.glob(".*"), *run.glob("checkpoints/*"), *run.glob("attention/*")):
-        if path.is_symlink() and not f"{os.path.realpath(path)}/".startswith(f"{home}/"):
-            fix = "replace the link by a copy to resume the run"
-            raise UserError(f"{path}: leads out of the run folder, to {os.path.realpath(path)}; {fix}")
 
 
 class _PlainLoader(yaml.SafeLoader):

@@ -25,7 +25,7 @@ from training.processes.processes import SINGLE, Processes
 from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.name_and_lock import check_free, create, locked
 from training.run_folder.origin import inherited, read_origin
-from training.run_folder.saved_config import check_inside, run_and_checkpoint, save_config
+from training.run_folder.saved_config import run_and_checkpoint, save_config
 from training.run_folder.test_results import forget_test_after
 from training.run_folder.tokenizers import load_tokenizers, save_source_alphabet, save_tokenizers
 from training.trainer import Trainer
@@ -86,7 +86,6 @@ def locked_start(config: TrainConfig) -> Iterator[StartingPoint]:
     """As `starting_point`, in one process."""
     if config.resume:
         run, which = run_and_checkpoint(expanded(config.resume))
-        check_inside(run)
         with locked(run):  # before reading: another training process could write newer checkpoints
             # Only `last` is replaced if it is damaged: from a step that the user names, another one is another run.
             checkpoint = read_checkpoint(run, which, with_state=True, replaced=("last",))

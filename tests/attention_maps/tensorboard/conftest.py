@@ -74,9 +74,9 @@ def logdir(complete: Recording, lesson: Recording, tmp_path: Path) -> Path:
 class Tab:
     """The plugin behind TensorBoard's routing, in this process."""
 
-    def __init__(self, logdir: Path | str | None, spec: str | None = None) -> None:
-        """Create a plugin with empty caches."""
-        flags = argparse.Namespace(logdir_spec=spec)
+    def __init__(self, logdir: Path | str | None, spec: str | None = None, name: str | None = None) -> None:
+        """Create a plugin with empty caches. name: of `tensorboard --host`."""
+        flags = argparse.Namespace(logdir_spec=spec, host=name)
         self.plugin = AttentionPlugin(TBContext(logdir=None if logdir is None else str(logdir), flags=flags))
         self.client = Client(TensorBoardWSGI([self.plugin]))
 

@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from werkzeug.test import EnvironBuilder, TestResponse
-from werkzeug.wrappers import Request
+from werkzeug.test import TestResponse
 
-from attention_maps.files.errors import Refusal
-from attention_maps.tensorboard.posted import LARGEST, posted_json
+from attention_maps.tensorboard.posted import LARGEST
 from attention_maps.tensorboard.questions import KEPT, LAST_NUMBER
 from tests.attention_maps.tensorboard.conftest import Tab, refusal
 from tests.attention_maps.tensorboard.test_worker_process import (
@@ -37,6 +35,7 @@ from training.checkpoints.files import load_weights
 from training.checkpoints.snapshot import Snapshot
 from training.run_folder.tokenizers import load_tokenizers
 
+GETS = ("index", "meta", "tensor", "curves", "pair", "checkpoints", "answer")
 ASK = "/data/plugin/attention/ask"
 QUESTION = {"run": "gpt", "text": "Ken runs."}
 
@@ -159,6 +158,7 @@ def test_only_the_page_may_ask(asked: Tab) -> None:
         {"Origin": "http://["},
     ):
         assert "only the page" in refusal(post(asked, QUESTION, headers=headers), 403)
+        assert "only the page" in refusal(asked.client.get("/data/plugin/attention/index", headers=headers), 403)
     for headers in ({"Sec-Fetch-Site": "same-origin", "Origin": "http://proxy"}, {"Origin": "http://localhost"}):
         assert post(asked, QUESTION, headers=headers).status_code == 200
     refusal(post(asked, b"x" * (LARGEST + 1)), 413)
@@ -172,31 +172,57 @@ def test_only_the_page_may_ask(asked: Tab) -> None:
         ("[::1]:6006", True),
         ("192.168.1.7:6006", True),
         ("localhost:6006", True),
-        ("gpu-box:6006", True),
-        ("gpu-box.local", True),
+        ("LOCALHOST.", True),
+        ("a.localhost", True),
         (socket.gethostname(), True),
         ("tb.lab.example", True),
+        ("listed.example:6006", True),
+        ("Other.example", True),
+        ("evil.local", False),
+        ("evil.home.arpa", False),
+        ("evil.internal", False),
+        ("evil", False),
         ("rebound.example:6006", False),
         ("127.0.0.1.rebound.example", False),
         ("localhost.rebound.example.", False),
+        ("notlocalhost", False),
+        ("[", False),
     ],
 )
-def test_a_name_that_may_be_somebody_elses_is_refused(host: str, allowed: bool) -> None:
+def test_a_name_that_may_be_somebody_elses_is_refused(
+    tab: type[Tab], logdir: Path, monkeypatch: pytest.MonkeyPatch, host: str, allowed: bool
+) -> None:
     """Guards against DNS rebinding: under its own name, which leads to this machine, a foreign page is of the same
-    origin as TensorBoard. Programs are refused likewise, and pages by https are not."""
+    origin as TensorBoard, and reads and asks what it likes. All data are refused, however the page asks."""
+    monkeypatch.setenv("ATTENTION_HOSTS", "listed.example, other.example")
+    shown = tab(logdir, name="tb.lab.example")
+    base = {"environ_overrides": {"HTTP_HOST": host}}
+    page = f"http://{host}"
+    for headers in ({}, {"Referer": f"{page}/"}, {"Origin": page}, {"Origin": page, "Sec-Fetch-Site": "same-origin"}):
+        answers = [shown.client.get(f"/data/plugin/attention/{route}", headers=headers, **base) for route in GETS]
+        posts = ("ask", "clear", "effects", "circuits")
+        answers += [
+            shown.client.post(f"/data/plugin/attention/{each}", json={"run": "?"}, headers=headers, **base)
+            for each in posts
+        ]
+        for answer in answers:
+            if not allowed:
+                assert "may belong to somebody else: open TensorBoard by an IP address" in refusal(answer, 403)
+            elif "Origin" not in headers or "Sec-Fetch-Site" in headers:
+                assert answer.status_code in (200, 400, 404)
+        assert shown.client.get("/data/plugin/attention/static/index.js", headers=headers, **base).status_code == 200
 
-    def sent(headers: dict[str, str]) -> Request:
-        given = {"path": "/ask", "method": "POST", "base_url": f"http://{host}", "json": {"run": "gpt"}}
-        return Request(EnvironBuilder(**given, headers=headers).get_environ())
 
-    for headers in ({}, {"Origin": f"http://{host}"}, {"Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}):
-        if allowed:
-            assert posted_json(sent(headers), "tb.lab.example") == {"run": "gpt"}
-        else:
-            with pytest.raises(Refusal, match="may belong to somebody else: open TensorBoard by an IP address"):
-                posted_json(sent(headers), "tb.lab.example")
-    proxied = {"Origin": "https://notebooks.example", "Sec-Fetch-Site": "same-origin"}
-    assert posted_json(sent(proxied)) == {"run": "gpt"}
+def test_the_proxy_of_a_notebook_may_have_any_name_by_https(tab: type[Tab], logdir: Path) -> None:
+    """Guards against a tab that is empty in JupyterHub, which passes its own name on: nobody else has a certificate for
+    it, so its page is TensorBoard's. Browsers send Origin with a POST, and Referer with a GET of the page."""
+    proxied = {"environ_overrides": {"HTTP_HOST": "hub.example"}}
+    client, referer = tab(logdir).client, {"Referer": "https://hub.example/user/ken/proxy/6006/"}
+    assert client.get("/data/plugin/attention/index", headers=referer, **proxied).status_code == 200
+    asked = {"Origin": "https://hub.example", "Sec-Fetch-Site": "same-origin"}
+    assert "no run" in refusal(client.post(ASK, json=QUESTION | {"run": "?"}, headers=asked, **proxied), 404)
+    foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+    assert "only the page of this" in refusal(client.post(ASK, json=QUESTION, headers=foreign, **proxied), 403)
 
 
 def test_the_weights_of_a_head_are_asked_in_the_same_way(asked: Tab) -> None:

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from attention_maps.files import store
 from attention_maps.record.recording import Recording
-from attention_maps.tensorboard import plugin
+from attention_maps.tensorboard import plugin, token_pairs
 from tests.attention_maps.tensorboard.conftest import Tab
 
 
@@ -172,6 +172,27 @@ def test_the_weights_between_two_words_come_from_every_step(tab: type[Tab], logd
     assert "such as 3,4,9" in shown.refused(400, "pair", **where, query="2-1", key="0")
     assert "at most 512" in shown.refused(400, "pair", **where, query=",".join(map(str, range(513))), key="0")
     assert "no sample 7" in shown.refused(404, "pair", **where | {"sample": 7}, query="0", key="0")
+
+
+def test_the_work_for_a_pair_is_bounded(
+    tab: type[Tab], logdir: Path, complete: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards against one request that keeps the server busy for minutes: all tokens, all heads, all steps."""
+    shape = complete.samples[0].weights["cross", 0].shape
+    one = 2 * shape[0] * shape[2] * 2  # layers, heads, keys, queries
+    where = {
+        "run": "translator",
+        "recording": "step_00001000",
+        "sample": 0,
+        "kind": "cross",
+        "query": "0,1",
+        "key": "0",
+    }
+    assert tab(logdir).json("pair", **where)["steps"] == [0, 1000, 2000]
+    monkeypatch.setattr(token_pairs, "MOST_WEIGHTS", 2 * one)
+    assert tab(logdir).json("pair", **where)["steps"] == [0, 2000]
+    monkeypatch.setattr(token_pairs, "MOST_WEIGHTS", one - 1)
+    assert f"reads {one:,} weights, more than the limit" in tab(logdir).refused(400, "pair", **where)
 
 
 def test_the_page_is_served_with_its_types_and_never_kept(tab: type[Tab], tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ from generation.translation import best_translations
 from interop.huggingface import check
 from interop.huggingface.export import write_huggingface
 from interop.huggingface.onnx import write_onnx
-from interop.model_card import data
+from interop.model_card import data, scores
 from interop.settings import ExportSettings
-from interop.trained import Trained
+from interop.trained import Trained, weights_hash
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -135,8 +135,53 @@ def test_the_model_card_tells_what_the_run_knows(gpt: Trained, tmp_path: Path) -
     assert "the training, step 77, beam_size 4:\n\n| score | value |\n| --- | --- |\n| test/loss | 1.25 |" in body
     assert "| test/perplexity | 3.49 |" in body
     assert "| bits_per_byte | 1.5 | 1.4 to 1.625 |" in body
+    assert "Left out" not in body
     settings = yaml.safe_load(body.partition("```yaml\n")[2].partition("```")[0])
     assert settings["model"] == asdict(SIZE)
+
+
+@pytest.mark.parametrize(
+    ("model", "protocol", "reason"),
+    [
+        ({"members": [{"run": "a"}, {"run": "b"}], "weights_sha256": "0"}, {}, "an ensemble"),
+        ({"weights_sha256": "0"}, {}, "other weights, step 77"),
+        ({}, {"reverse": True}, "reversed"),
+        ({}, {"neighbours": {"sentences": 8}}, "with retrieval"),
+        ({}, {"mbr": {"samples": 16}}, "minimum Bayes risk decoding"),
+        ({}, {"tried": [0.6, 1.0]}, "settings chosen on this split"),
+        ({}, {"context": 32, "stride": 8}, "stride=8, context=32"),
+    ],
+)
+def test_the_card_lists_scores_of_the_plain_model_only(gpt: Trained, model: dict, protocol: dict, reason: str) -> None:
+    """Guards against the score of several models, or of another search, under the name of the exported one."""
+    path = gpt.run / "evaluation" / "test.json"
+    result = json.loads(path.read_text("utf-8"))
+    own = {"weights_sha256": weights_hash(gpt.model)}
+    path.write_text(
+        json.dumps(result | {"model": {"step": 77} | own, "protocol": {"context": 32, "stride": 32}}), "utf-8"
+    )
+    assert "| bits_per_byte | 1.5 | 1.4 to 1.625 |" in scores(gpt)
+    path.write_text(json.dumps(result | {"model": {"step": 77} | own | model, "protocol": protocol}), "utf-8")
+    assert "bits_per_byte" not in (said := scores(gpt))
+    assert f"not those of this model alone: `test.json` ({reason})." in said
+    assert "| test/perplexity | 3.49 |" in said
+    assert "perplexity" not in (said := scores(replace(gpt, step=78)))
+    assert "`test.json` (other weights, step 77)" in said
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("https://user:hunter2@example.org/a/book.txt?sig=hunter2,hunter2&x=/hunter2", "`book.txt`."),
+        ("https://example.org/a.en?sig=hunter2,https://example.org/a.ja?sig=hunter2", "`a.en`, `a.ja`."),
+        ("/home/hunter2/a.en,/home/hunter2/a.ja", "`a.en`, `a.ja`."),
+    ],
+)
+def test_the_card_names_files_without_the_rest_of_their_addresses(gpt: Trained, path: str, named: str) -> None:
+    """Guards against a published signature, with which anyone can download private data."""
+    said = data(gpt.config["data"] | {"path": path}, "gpt")
+    assert "hunter2" not in said
+    assert said.startswith(f"Text from {named}")
 
 
 def test_the_model_card_names_a_dataset_of_the_hub_but_no_folder_of_this_machine() -> None:

@@ -28,6 +28,7 @@ KILLED = 9
 def save(run: Path, step: int, best: bool = False, keep: int = 0, best_step: int | None = None) -> Path:
     """Save a step as training does, with weights and state that identify it, and record its evaluation."""
     folder, weights = run / "checkpoints", {"w": torch.full((3,), float(step))}
+    run.mkdir(exist_ok=True)
     progress = Progress(step=step, best_step=best_step).state_dict()
     checkpoint = save_checkpoint(folder, step, Snapshot(weights, {"of": step}), progress, keep=keep)
     evaluated = progress | {"evaluated_step": step, "best_step": step if best else best_step}

@@ -17,7 +17,7 @@ from tests.conftest import environment
 from training.checkpoints.checksums import Checksum
 from training.checkpoints.loading import checkpoint_path
 from training.checkpoints.summary import SUMMARY, WEIGHTS, read_summary, summary
-from training.run_folder.engine_folder import engine_folder, weights_of
+from training.run_folder.engine_folder import damage, engine_folder, weights_of
 from training.run_folder.loaded_run import load_run
 from training.run_folder.saved_config import load_config
 
@@ -56,7 +56,7 @@ def test_the_export_is_written_once_and_the_next_process_needs_no_torch(run: Pat
     assert written[0].startswith("Emi")
     assert written[0] == written[1]
     assert changed[0] == changed[1]
-    assert {path.name for path in folder.iterdir()} == {"model.bin", "config.json", "vocabulary.json"}
+    assert {path.name for path in folder.iterdir()} == {"model.bin", "config.json", "vocabulary.json", "checksums.json"}
     assert not set("=,") & set(folder.name)
 
 
@@ -79,15 +79,38 @@ def test_other_weights_are_exported_and_those_that_are_gone_deleted(run: Path) -
     assert set((run / "engine").iterdir()) == {second, writing}
 
 
-@pytest.mark.parametrize("lost", ["model.bin", "config.json"])
-def test_an_export_that_has_lost_a_file_is_written_again(run: Path, lost: str) -> None:
-    """Guards against an error that only the user can end, although the weights are there."""
+@pytest.mark.parametrize("lost", ["model.bin", "config.json", "vocabulary.json", "checksums.json"])
+@pytest.mark.parametrize("how", ["lost", "cut", "changed", "added"])
+def test_a_damaged_export_is_written_again(run: Path, capsys: pytest.CaptureFixture[str], lost: str, how: str) -> None:
+    """Guards against an error that only the user can end, although the weights are there, and against texts of damaged
+    weights, which nobody notices."""
     config = load_config(run).model
     folder = engine_folder(run, "best", config)
+    assert capsys.readouterr().err == ""
     content = (folder / lost).read_bytes()
-    (folder / lost).unlink()
+    if how == "lost":
+        (folder / lost).unlink()
+    elif how == "added":
+        (folder / f"x-{lost}").write_bytes(content)
+    else:
+        middle = len(content) // 2
+        changed = bytes([content[middle] ^ 1]) + content[middle + 1 :] if how == "changed" else b""
+        (folder / lost).write_bytes(content[:middle] + changed)
     assert engine_folder(run, "best", config) == folder
     assert (folder / lost).read_bytes() == content
+    assert not (folder / f"x-{lost}").exists()
+    said = capsys.readouterr().err
+    assert said.startswith(f"warning: {folder} is damaged (")
+    assert said.endswith("): it is written again\n")
+    assert said.count("\n") == 1
+
+
+def test_the_checksums_of_an_export_lead_nowhere_else(run: Path) -> None:
+    """Guards against the run of somebody else whose list of files names a device, whose reading does not end."""
+    folder = engine_folder(run, "best", load_config(run).model)
+    listed = json.loads((folder / "checksums.json").read_text("utf-8"))
+    (folder / "checksums.json").write_text(json.dumps(listed | {"/dev/zero": listed["model.bin"]}), "utf-8")
+    assert damage(folder) == "it has other files than were written"
 
 
 def test_an_older_checkpoint_without_checksums_is_exported(run: Path) -> None:

@@ -11,6 +11,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from tensorboard.plugins.hparams import metadata
 from torch.utils.tensorboard import summary
 
+from training.checkpoints.place import Place
 from training.config import TrainConfig, TrainerConfig, plain_settings
 from training.run_folder.event_file import EventFile
 from training.run_folder.log import RunLog, code_block, table, truncate_metrics
@@ -74,7 +75,7 @@ def test_training_and_validation_loss_share_the_first_chart(tmp_path: Path) -> N
 
 def test_curves_of_a_run_from_before_stay_and_those_after_the_resumed_step_are_dropped(tmp_path: Path) -> None:
     """Guards against points of an older version, whose losses had other tags, and points of repeated steps."""
-    older = EventFile(tmp_path, 0)
+    older = EventFile(tmp_path, 0, Place(tmp_path))
     for step in (1, 2, 3):
         older.add_summary(summary.scalar("train/loss", 1 / step), step)
     log = RunLog(tmp_path, 2)

@@ -17,11 +17,11 @@ import numpy as np
 
 from configs.errors import UserError
 from configs.program import expanded
+from configs.run_contents import check_contents
 from configs.whole_file import write_whole
 from training.evaluation.reports.bootstrap import Figure
 from training.evaluation.reports.settings import EvaluateSettings
 from training.evaluation.reports.subject import Subject
-from training.run_folder.saved_config import check_inside
 
 FORMAT = "chumoku evaluation 1"
 
@@ -46,7 +46,7 @@ def result_path(settings: EvaluateSettings, run: Path, members: int) -> Path:
     name = ".".join(part for part in parts if part)
     path = expanded(settings.json) if settings.json else run / "evaluation" / name
     if not settings.json:
-        check_inside(run)
+        check_contents(run, written="evaluation")
     elif not path.parent.is_dir():
         raise UserError(f"json={settings.json}: there is no folder {path.parent}")
     existing = next(folder for folder in path.parents if folder.exists())

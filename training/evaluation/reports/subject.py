@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
@@ -13,6 +12,7 @@ from configs.errors import UserError
 from data.config import DataConfig
 from data.prepare import prepare
 from data.prepared import Prepared
+from interop.trained import weights_hash
 from training.checkpoints.files import data_hashes
 from training.config import TrainConfig
 from training.evaluation.reports.settings import DataPlace
@@ -104,12 +104,3 @@ def data_notes(name: str, run: LoadedRun, prepared: Prepared, split: str) -> lis
     if part in before and before[part] != now[part]:
         return [f"note: {split} is not the split that the run was evaluated on during training"]
     return []
-
-
-def weights_hash(model: Model) -> str:
-    """Return the SHA-256 of the weights, independent of file format and device."""
-    found = hashlib.sha256()
-    for name, weight in sorted(model.named_parameters()):
-        found.update(f"{name} {tuple(weight.shape)}".encode())
-        found.update(weight.detach().float().cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()

@@ -1,0 +1,85 @@
+"""The settings of Hydra that a command line may contain: the choice of a sweeper and a launcher, and their options.
+
+Everything else of Hydra can add configurations or code: `hydra.searchpath`, callbacks, handlers of its log, and
+`_target_` anywhere, which names a function to call. It is refused, wherever it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hydra.core.override_parser.types import ChoiceSweep, Override
+
+from configs.compose import GROUPS, parse_override, suggestion
+
+PLUGIN = re.compile(r"hydra/(sweeper|launcher|sweeper/sampler)")
+"""Groups of which one is chosen by its name."""
+NAME = re.compile(r"\w+")
+"""Name of a choice; one with a slash could be any file."""
+OPTION = re.compile(r"hydra\.(sweeper|launcher)\.[\w./-]+")
+"""An option of the chosen sweeper or launcher."""
+CODE = re.compile(
+    r"_.*|hydra|params|(custom_)?search_space|python|setup|teardown|prolog|epilog|export.*|wrap|.*commands?|\w+_args",
+    re.IGNORECASE,
+)
+"""Parts of options that name a function or a shell command (Optuna, submitit, Slurm), or lead back to the command line
+of Hydra. What is swept is written as a setting of its own."""
+
+
+def plugin_problems(settings: Sequence[str], keys: Sequence[str], is_for_hydra: Sequence[bool]) -> list[str]:
+    """Return the problems of the settings that Hydra reads before `compose_run` checks them: its own, and swept ones.
+
+    keys: all settings of the program. is_for_hydra: whether each one sets Hydra itself.
+    """
+    found: list[str] = []
+    for setting, own in zip(settings, is_for_hydra, strict=True):
+        key = setting.partition("=")[0].lstrip("+~")
+        if (override := parse_override(setting, found)) is None:
+            continue
+        if own:
+            if (reason := _refusal(key, override.value(), override.is_sweep_override())) is not None:
+                found.append(f"{key}: {reason}; of Hydra's settings only its sweepers and launchers can be set")
+        elif override.is_sweep_override():
+            found += _swept_problems(key, override, keys)
+    return found
+
+
+def _refusal(key: str, value: Any, swept: bool) -> str | None:
+    """Return why a setting of Hydra is refused, or None."""
+    if PLUGIN.fullmatch(key):
+        return None if not swept and NAME.fullmatch(str(value)) else "must be the name of a plugin"
+    if not OPTION.fullmatch(key) or swept:
+        return "is refused, because it can add configurations or code"
+    for part in (key.split(".", 2)[2], *_keys(value)):
+        for word in re.split(r"[./@+~]", part):
+            if CODE.fullmatch(word):
+                return f"'{word}' is refused, because it can run code"
+    if "\n" in str(value):
+        return "a line break is refused, because it can run code"
+    return "${…} is refused, because it can read other settings" if "${" in str(value) else None
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """Yield the keys of a value at all depths."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _keys(inner)
+
+
+def _swept_problems(key: str, override: Override, keys: Sequence[str]) -> list[str]:
+    """Return the problems of a swept setting: the choice of a group could be a file anywhere, which sets Hydra too."""
+    group = override.key_or_group
+    if override.package is not None or group not in (*GROUPS, *keys):
+        return [f"{key}: unknown setting{suggestion(key, list(keys))}; --help lists all"]
+    if group not in GROUPS:
+        return []
+    listed = isinstance(override.value(), ChoiceSweep)
+    chosen = list(override.sweep_string_iterator()) if listed else [str(override.input_line).partition("=")[2]]
+    wrong = [choice for choice in chosen if choice not in GROUPS[group]]
+    return [f"{key}={choice}: no such choice; there are {', '.join(GROUPS[group])}" for choice in wrong]

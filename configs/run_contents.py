@@ -1,0 +1,8 @@
+"""What a run folder may contain.
+
+Defined in `attention_maps`, which is published without the rest of the project.
+"""
+
+from attention_maps.base.run_contents import check_contents
+
+__all__ = ["check_contents"]
