@@ -50,7 +50,7 @@ def evaluate(settings: EvaluateSettings) -> None:
 
     # The model and the split, tokenised with its tokenizer; the same texts for the second run.
     device = choose_hardware(settings.device, "float32", None, key="device").device
-    texts = moved(config.data, settings.data)
+    texts = moved(config.data, settings.data, config.task, split)
     subject = load_subject(name, settings.checkpoint, texts, split, device)
     other = load_subject(other_name, settings.checkpoint, texts, split, device) if other_name else None
 

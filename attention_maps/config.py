@@ -54,8 +54,8 @@ def problems(config: AttentionConfig) -> list[str]:
         ("probes", _are_texts(config.probes), "must be a list of texts"),
         ("every", config.every is None or config.every >= 0, "must not be negative; 0 records only at evaluations"),
         ("max_tokens", config.max_tokens > 0, "must be greater than 0"),
-        ("keep", config.keep is None or config.keep > 0, "must be greater than 0"),
-        ("images", config.images is None or config.images > 0, "must be greater than 0"),
+        ("keep", config.keep is None or config.keep > 0, "must be greater than 0; null keeps all"),
+        ("images", config.images is None or config.images > 0, "must be greater than 0; null draws all"),
         ("examples", config.examples >= 0, "must not be negative"),
         ("scored", config.scored >= 0, "must not be negative"),
     )

@@ -17,7 +17,7 @@ from configs.whole_file import flush
 from data.config import DataConfig
 from data.errors import DataError
 
-FORMAT = 1
+FORMAT = 2
 """Version of the prepared data; increase it whenever rows, tokenizers or tokens change for the same input."""
 
 CORPUS = 6

@@ -142,6 +142,9 @@ class TokenizerConfig:
     the exponent alpha of the probabilities (Kudo 2018): 0.1-0.5 is common, smaller is more random."""
 
 
+LEAST_COVERAGE = 0.98
+"""Least `character_coverage` that SentencePiece accepts."""
+
 HUB_ONLY = ("revision", "train_split", "valid_split", "test_split")
 """Settings that apply to datasets of the hub alone."""
 
@@ -174,7 +177,7 @@ def problems(config: DataConfig) -> list[str]:
     if config.valid_fraction + config.test_fraction >= 1:
         found.append("data.valid_fraction, data.test_fraction: together they leave no training data")
     for name in ("valid_tokens", "max_rows", "batch_tokens", "length_multiple", "sentences", "stories"):
-        found += _below(config, f"data.{name}", 1)
+        found += _below(config, f"data.{name}", 1, {"valid_tokens": "evaluates all", "max_rows": "uses all"}.get(name))
     return found + _below(config, "data.split_seed", 0)
 
 
@@ -182,9 +185,12 @@ def tokenizer_problems(config: TokenizerConfig) -> list[str]:
     """Return one sentence for each invalid tokenizer setting, which names its key."""
     found = _not_among(config, "tokenizer.kind", ("char", "bpe", "unigram"))
     found += _not_among(config, "tokenizer.normalization", ("identity", "nfkc"))
-    found += _below(config, "tokenizer.vocab_size", 261 if config.byte_fallback else 5)
-    if not 0.98 <= config.character_coverage <= 1:  # the range of SentencePiece
-        found.append(f"tokenizer.character_coverage={config.character_coverage}: must be from 0.98 to 1")
+    found += _below(config, "tokenizer.vocab_size", 261 if config.byte_fallback else 5, "fits it to the text")
+    if not LEAST_COVERAGE <= config.character_coverage <= 1:
+        found.append(
+            f"tokenizer.character_coverage={config.character_coverage}: must be from {LEAST_COVERAGE} to 1; for fewer"
+            " characters, set a smaller tokenizer.vocab_size with tokenizer.kind=char"
+        )
     if not 0 <= config.sampling <= 1:
         found.append(f"tokenizer.sampling={config.sampling}: must be between 0 (off) and 1; 0.1 is common")
     if config.sampling and config.kind == "char":
@@ -199,6 +205,8 @@ def _not_among(config: object, key: str, choices: tuple[str, ...]) -> list[str]:
     return [] if value in choices else [f"{key}={value}: must be one of {', '.join(choices)}"]
 
 
-def _below(config: object, key: str, least: int) -> list[str]:
+def _below(config: object, key: str, least: int, null: str | None = None) -> list[str]:
+    """Report a number below `least`. null: what the value null does, if it is one."""
     value = getattr(config, key.partition(".")[2])
-    return [f"{key}={value}: must be at least {least}"] if value is not None and value < least else []
+    rest = f"; null {null}" if null else ""
+    return [f"{key}={value}: must be at least {least}{rest}"] if value is not None and value < least else []

@@ -22,6 +22,7 @@ from data.processes import uncollected
 from data.sources.running_text import chunks
 from data.sources.sources import Rows, load
 from data.tokens.loading import load_tokenizer
+from data.tokens.losses import BITS, LossWriter
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.token_file import TokenWriter
 from data.tokens.token_rows import TokenRowWriter
@@ -45,9 +46,11 @@ def prepare(
     `context`: longest sequence of the model in tokens. `seed`: default seed of the training stream. `tokenizers`:
     tokenizers of an earlier run (one, or source and target) to use instead of training new ones on the training split.
     `.notes` of the result lists what was skipped or truncated, one line each. Raises DataError naming file, line, key
-    and fix; nothing incomplete remains in the cache.
+    and fix; nothing incomplete remains in the cache. With tokenizers, a validation or test file alone is enough
+    (data.path null): there is no training split then.
     """
-    rows = load(data, task)
+    held_out = data.source in ("text", "pairs") and data.path is None
+    rows = load(data, task, needs_valid=not held_out)
     notes = list(rows.notes)
     if tokenizers is None:
         settings = {name: value for name, value in asdict(tokenizer).items() if name != "sampling"}
@@ -63,7 +66,9 @@ def prepare(
     notes += meta["notes"]
     # Hashes of the tokens: unlike the cache keys they change only if the batches change, so that any run can resume.
     hashes = meta["hashes"]
-    used = {split: hashes.pop(split) for split in ("train", "valid")} | {"test": chain.from_iterable(hashes.values())}
+    used = {split: hashes.pop(split) for split in ("train", "valid") if split in hashes} | {
+        "test": chain.from_iterable(hashes.values())
+    }
     keys = {
         part: hashlib.sha256(" ".join([*found, *fingerprints]).encode()).hexdigest()[:24]
         for part, found in used.items()
@@ -133,17 +138,22 @@ def _write_text(
 ) -> tuple[dict[str, int], str]:
     """Write the tokens of a split, a start token before each document; return the sizes and the hash of the tokens."""
     size = documents = 0
+    losses = LossWriter(tokenizer)
     with TokenWriter(folder / f"{split}.bin", tokenizer.vocab_size, tokenizer.unk_id) as writer:
         fragments = _progress(_text_fragments(rows), f"tokenising {split}")
         for chunk in chunks(fragments, lambda fragment: len(fragment[1]), _CHUNK):
             encoded = tokenizer.encode_batch([text for _, text in chunk])
+            position = writer.count
             for (starts_document, text), ids in zip(chunk, encoded, strict=True):
+                losses.add(text, ids, 0, position + starts_document)
                 if starts_document:
                     ids.insert(0, tokenizer.start_id)
+                position += len(ids)
                 documents += starts_document
                 size += len(text.encode())
             writer.write(encoded)
-    notes += _unknown_notes(split, writer, tokenizer)
+    losses.save(folder / f"{split}.losses.npy")
+    notes += _loss_notes(split, losses, writer, tokenizer)
     # A predicted eos ends a document, which is information too: it counts as one byte, like a newline.
     return {"tokens": writer.count, "bytes": size + max(0, documents - 1)}, writer.digest()
 
@@ -167,11 +177,16 @@ def _text_fragments(rows: Any) -> Iterator[tuple[bool, str]]:
 
 def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: Path, notes: list[str]) -> str:
     """Write the tokens of one side of a split; return the hash of the tokens."""
+    losses = LossWriter(tokenizer)
     with TokenRowWriter(folder, f"{split}.{side}", tokenizer.vocab_size, tokenizer.unk_id) as writer:
         batches = rows.select_columns([side]).iter(batch_size=16384)
         for batch in _progress(batches, f"tokenising {split} {side}"):
-            writer.write(tokenizer.encode_batch(batch[side]))
-    notes += _unknown_notes(f"{split} {side}", writer, tokenizer)
+            encoded = tokenizer.encode_batch(batch[side])
+            for row, (text, ids) in enumerate(zip(batch[side], encoded, strict=True), start=writer.rows):
+                losses.add(text, ids, row, 0)
+            writer.write(encoded)
+    losses.save(folder / f"{split}.{side}.losses.npy")
+    notes += _loss_notes(f"{split} {side}", losses, writer, tokenizer)
     return writer.digest()
 
 
@@ -196,13 +211,23 @@ def _fitted_notes(config: TokenizerConfig, tokenizers: Sequence[Tokenizer]) -> l
     return [f"tokenizer.vocab_size={size}: fitted to the training text; set a number to choose another"]
 
 
-def _unknown_notes(where: str, writer: TokenWriter, tokenizer: Tokenizer) -> list[str]:
-    if not writer.unknown:
+def _loss_notes(where: str, losses: LossWriter, writer: TokenWriter, tokenizer: Tokenizer) -> list[str]:
+    """Return a note on the share of the characters that a tokenizer loses."""
+    if not losses.lost_characters:
         return []
-    share = f"{writer.unknown:,} of {writer.count:,} tokens"
-    fix = "; a larger tokenizer.vocab_size or tokenizer.byte_fallback=true keeps them"
-    fix = fix if isinstance(tokenizer, SentencePieceTokenizer) else ""  # a tokenizer that came with a model stays
-    return [f"{where}: {share} are <unk> (characters outside the vocabulary){fix}"]
+    lost, whole = losses.lost_characters, losses.characters
+    cause, fixes = [], []
+    if writer.unknown:
+        cause.append(f"outside the vocabulary ({writer.unknown:,} of {writer.count:,} tokens are <unk>)")
+        fixes.append("tokenizer.byte_fallback=true (or a larger tokenizer.vocab_size, if the training text has them)")
+    if losses.normalised:
+        cause.append("changed by normalisation")
+        fixes.append("tokenizer.normalization=identity")
+    fix = f"; {' and '.join(fixes)} keeps them" if isinstance(tokenizer, SentencePieceTokenizer) else ""
+    return [
+        f"{where}: the tokenizer loses {100 * lost / whole:.2g} % of the characters ({lost:,} of {whole:,}),"
+        f" {' or '.join(cause)}; bits per byte charge {BITS} bits for each lost byte{fix}"
+    ]
 
 
 def _progress(items: Iterable[Any], what: str) -> Iterable[Any]:

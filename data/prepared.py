@@ -20,6 +20,7 @@ from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.sources.sources import Rows
 from data.tokens.bpe_dropout import BPEDropout
+from data.tokens.losses import Losses
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.subword_sampling import SegmentationSampler
 from data.tokens.token_file import Tokens, open_tokens
@@ -79,6 +80,10 @@ class Prepared(ABC):
     def bytes(self, split: str) -> int:
         """Return the UTF-8 bytes of the text predicted by `evaluation(split)`, independent of the tokenizer (for bits
         per byte). An eos counts as one byte, like a newline."""
+
+    @abstractmethod
+    def lost(self, split: str) -> int:
+        """Return the UTF-8 bytes of that text which the tokenizer loses (see `data.tokens.losses`)."""
 
     @abstractmethod
     def training(self, batch_size: int, /, *, seed: int | None = None) -> BatchStream:
@@ -142,11 +147,15 @@ class PreparedText(Prepared):
         self._tokens: dict[str, Tokens] = {
             split: open_tokens(self.folder / f"{split}.bin", self.tokenizer.vocab_size) for split in self.splits
         }
+        self.losses = {split: Losses.open(self.folder / f"{split}.losses.npy") for split in self.splits}
+        self._lost = {split: int(found.lost.sum()) for split, found in self.losses.items()}
         for split in self.splits:
             if split != "train" and self.size(split) < 2:
                 raise DataError(
                     f"data: the {split} split has {self.size(split)} tokens; at least 2 are needed to predict one"
                 )
+        if "train" not in self.splits:
+            return
         tokens = self.size("train")
         if tokens < self._context + 1:
             raise DataError(
@@ -171,18 +180,22 @@ class PreparedText(Prepared):
     def _limit_bytes(self, split: str) -> int:
         """Scale a split's byte count to the part that an evaluation uses, and return the number of tokens in that part.
 
-        The scale factor is (bytes of evaluated pieces) / (bytes of all pieces). Piece bytes match text bytes except for
-        unknown characters and normalisation.
+        The scale factor is (bytes of evaluated tokens) / (bytes of all tokens).
         """
         lengths = self.tokenizer.byte_lengths.copy()
         lengths[self.tokenizer.start_id] = 1
-        tokens = self._tokens[split]
+        tokens, losses = self._tokens[split], self.losses[split]
         whole = sum(int(lengths[tokens[n : n + _CHUNK]].sum()) for n in range(1, len(tokens), _CHUNK))
-        count = part = 0
+        whole += int(losses.differences.sum())
+        count = part = lost = 0
         for batch in self.evaluation(split, _WINDOWS):
             count += batch.target_tokens
             part += int(lengths[batch.targets].sum())
-        self._bytes[split] = round(self._bytes[split] * part / whole)
+            assert batch.rows is not None
+            here = np.isin(losses.positions, batch.rows[:, None] + np.arange(1, batch.targets.shape[1] + 1))
+            part += int(losses.differences[here].sum())
+            lost += int(losses.lost[here].sum())
+        self._bytes[split], self._lost[split] = round(self._bytes[split] * part / whole), lost
         return count
 
     def size(self, split: str) -> int:
@@ -192,6 +205,10 @@ class PreparedText(Prepared):
     def bytes(self, split: str) -> int:
         """Return the UTF-8 bytes of the evaluated text of a split, plus one per document boundary."""
         return self._bytes[split]
+
+    def lost(self, split: str) -> int:
+        """Return the UTF-8 bytes of the evaluated text that the tokenizer loses."""
+        return self._lost[split]
 
     def training(self, batch_size: int, seed: int | None = None) -> WindowStream:
         """Stream shuffled windows of the training split, [batch_size, context]."""
@@ -250,7 +267,10 @@ class PreparedPairs(Prepared):
             )
             for split in self.splits
         }
-        self.notes += self._little_text_note(self.size("train"), least=_FEW_PAIRS) + self._length_notes()
+        self.notes += self._length_notes()
+        if "train" not in self.splits:
+            return
+        self.notes += self._little_text_note(self.size("train"), least=_FEW_PAIRS)
         self.notes += self._part_note(len(self._evaluated("valid")), self.size("valid"))
         if not len(self._kept):
             raise DataError(
@@ -296,6 +316,12 @@ class PreparedPairs(Prepared):
                 size -= len(texts[place][spans[self._context - 1][1] :].encode()) + 1
             self._bytes[split] = size
         return self._bytes[split]
+
+    def lost(self, split: str) -> int:
+        """Return the UTF-8 bytes of these targets that the tokenizer loses."""
+        losses = Losses.open(self.folder / f"{split}.target.losses.npy")
+        evaluated = np.isin(losses.rows, self._evaluated(split)) & (losses.positions < self._context)
+        return int(losses.lost[evaluated].sum())
 
     def training(self, batch_tokens: int | None = None, seed: int | None = None) -> PairStream:
         """Stream shuffled batches of about `batch_tokens` source and target tokens.

@@ -138,8 +138,9 @@ class TranslationConfig:
     """Translation: hypotheses are ranked by log-probability / length ** length_penalty; larger favours longer ones."""
 
     n_best: int = 1
-    """Translation: number of hypotheses to print per line, at most `beam_size`. Above 1, the format is `line TAB rank
-    TAB score TAB text`."""
+    """Translation: number of different translations to print per line, at most `beam_size`; fewer are printed if the
+    hypotheses of the beam are fewer texts. Above 1, the format is `line TAB rank TAB score TAB text`, with `\\t` and
+    `\\\\` for a tab and a backslash in the text."""
 
     batch_tokens: int = 1024
     """Translation: source tokens per batch, including padding; lower needs less memory, higher is faster on a GPU."""
@@ -213,13 +214,13 @@ def mbr_problems(config: MBRConfig) -> list[str]:
 def sampling_problems(config: SamplingConfig) -> list[str]:
     """Return the `problems` of the sampling settings. The limits of penalty and temperature keep float32 logits finite;
     larger values would have no further effect."""
-    temperature = config.temperature
+    temperature, off = config.temperature, "null switches it off"
     rules = (
         ("repetition_penalty", 0.01 <= config.repetition_penalty <= 100, "must be from 0.01 to 100; 1 switches it off"),
         ("temperature", temperature == 0 or 0.001 <= temperature <= 1000, "must be 0, or from 0.001 to 1000"),
-        ("top_k", config.top_k is None or config.top_k >= 1, "must be at least 1; null switches it off"),
-        ("top_p", config.top_p is None or 0 < config.top_p <= 1, "must be above 0 and at most 1; null switches it off"),
-        ("min_p", config.min_p is None or 0 <= config.min_p <= 1, "must be from 0 to 1"),
+        ("top_k", config.top_k is None or config.top_k >= 1, f"must be at least 1; {off}"),
+        ("top_p", config.top_p is None or 0 < config.top_p <= 1, f"must be greater than 0 and at most 1; {off}"),
+        ("min_p", config.min_p is None or 0 <= config.min_p <= 1, f"must be from 0 to 1; {off}"),
         ("max_tokens", config.max_tokens >= 1, "must be at least 1"),
     )
     return broken(rules, config)

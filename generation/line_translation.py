@@ -15,7 +15,7 @@ from generation.config import TranslationConfig
 from generation.engines.engine import Engine
 from generation.inputs import up_to_failure
 from generation.source_notes import SourceNotes
-from generation.translated import Translation
+from generation.translated import Translation, cell
 
 
 def translate_lines(
@@ -61,10 +61,11 @@ def translate_lines(
 
 
 def printed(line: int, found: list[Translation], n_best: int) -> str:
-    """Format the best translation on a line of its own, or the n best with line number, rank and score."""
+    """Format the best translation on a line of its own, or the n best with line number, rank and score, the text as a
+    cell of tab-separated values."""
     if n_best == 1:
         return found[0].text + "\n"
-    return "".join(f"{line}\t{rank}\t{one.score:.4f}\t{one.text}\n" for rank, one in enumerate(found, 1))
+    return "".join(f"{line}\t{rank}\t{one.score:.4f}\t{cell(one.text)}\n" for rank, one in enumerate(found, 1))
 
 
 def in_order(results: Iterator[tuple[int, list[Translation]]]) -> Iterator[list[Translation]]:

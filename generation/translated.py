@@ -34,5 +34,26 @@ def longest_target(source_length: int, context: int) -> int:
 
 def decoded(tokens: list[int], score: float, tokenizer: Tokenizer, limit: int) -> Translation:
     """Decode a hypothesis of at most `limit` tokens to text, always on a single line."""
-    text = " ".join(tokenizer.decode(tokens).split("\n"))
-    return Translation(text, score, list(tokens), cut=len(tokens) == limit)
+    return Translation(one_line(tokenizer.decode(tokens)), score, list(tokens), cut=len(tokens) == limit)
+
+
+def one_line(text: str) -> str:
+    """Return a text with spaces instead of its line breaks, as translations are written and compared."""
+    return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
+
+
+def distinct(found: list[Translation]) -> list[Translation]:
+    """Return the best translation of each text, best first: one text can be divided into tokens in several ways."""
+    best: dict[str, Translation] = {}
+    for one in found:
+        best.setdefault(one.text, one)
+    return list(best.values())
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def cell(text: str) -> str:
+    """Return a text as a cell of tab-separated values, with backslash escapes for tabs, line breaks and
+    backslashes."""
+    return text.translate(_ESCAPES)

@@ -20,7 +20,7 @@ from generation.mbr.epsilon_sampling import epsilon_sampling, seed_of
 from generation.mbr.most_similar import most_similar
 from generation.neighbours.datastore import build_datastore
 from generation.neighbours.translation_memory import TranslationMemory
-from generation.translated import Found, Translation, decoded, longest_target
+from generation.translated import Found, Translation, decoded, distinct, longest_target
 from model.encoder_decoder import EncoderDecoder
 from model.fast.decoding import prepare
 
@@ -68,7 +68,7 @@ def translate(
             "banned_ids": target.never_written,
             "neighbours": neighbours,
         }
-        n_best = config.beam_size if mbr.samples else config.n_best
+        n_best = config.beam_size if mbr.samples or config.n_best > 1 else 1
         hypotheses = beam_search(model, **inputs, beam_size=config.beam_size, n_best=n_best)
         if mbr.samples:
             seeds = [seed_of(sentence) for sentence in sentences]
@@ -80,7 +80,7 @@ def translate(
         )
         if mbr.samples:
             found = ([most_similar(candidates)] for candidates in found)
-        return list(zip(places, found, strict=True))
+        return list(zip(places, (distinct(best)[: config.n_best] for best in found), strict=True))
 
     def searches() -> Iterator[Callable[[], Found]]:
         first = 0

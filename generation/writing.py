@@ -46,6 +46,12 @@ def print_notes(tokenizer: Tokenizer, prompt: str, ids: list[int], context: int)
     """Print notes to standard error about a prompt that the model cannot read in full."""
     if unknown := unknown_characters(tokenizer, prompt, ids):
         print(f"note: {unknown}", file=sys.stderr)
+    if len(ids) == context:
+        print(
+            f"note: the prompt has {len(ids)} tokens, as many as the model sees at a time (model.context): it does not "
+            "see the token that begins a text",
+            file=sys.stderr,
+        )
     if len(ids) > context:
         print(
             f"note: the prompt has {len(ids)} tokens, but the model sees at most {context} at a time (model.context): "

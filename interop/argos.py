@@ -16,44 +16,12 @@ from tempfile import TemporaryDirectory
 from configs.errors import UserError
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from interop.ctranslate.export import write_model
+from interop.languages import NAMES, direction
 from interop.model_card import Usage, model_card
 from interop.settings import ExportSettings
 from interop.trained import Trained
 from model.config import ModelConfig
 from model.gpt import GPT
-
-NAMES = {
-    "ar": "Arabic",
-    "bn": "Bengali",
-    "cs": "Czech",
-    "da": "Danish",
-    "de": "German",
-    "el": "Greek",
-    "en": "English",
-    "es": "Spanish",
-    "fi": "Finnish",
-    "fr": "French",
-    "he": "Hebrew",
-    "hi": "Hindi",
-    "hu": "Hungarian",
-    "id": "Indonesian",
-    "it": "Italian",
-    "ja": "Japanese",
-    "ko": "Korean",
-    "nl": "Dutch",
-    "no": "Norwegian",
-    "pl": "Polish",
-    "pt": "Portuguese",
-    "ro": "Romanian",
-    "ru": "Russian",
-    "sv": "Swedish",
-    "th": "Thai",
-    "tr": "Turkish",
-    "uk": "Ukrainian",
-    "vi": "Vietnamese",
-    "zh": "Chinese",
-}
-"""English names of languages by their ISO 639 code; another language is named by its code."""
 
 VERSION, ARGOS_VERSION = "1.0", "1.9"
 
@@ -70,7 +38,7 @@ every package; `ARGOS_COMPUTE_TYPE=float32` computes exactly."""
 def write_argos(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
     """Write the package and the model card; as `interop.formats.Exporter`."""
     check(trained)
-    source, target = languages(settings.languages, trained)
+    source, target = direction(settings.languages, trained)
     root = f"translate-{source}_{target}-{VERSION.replace('.', '_')}"
     file = f"{root}.argosmodel"
     text = USAGE.replace("FILE", file).replace("SOURCE", source).replace("TARGET", target)
@@ -87,16 +55,6 @@ def write_argos(trained: Trained, folder: Path, settings: ExportSettings) -> lis
             for path in sorted(package.rglob("*")):
                 archive.write(path, path.relative_to(place))
     return [f"{settings.to}/{file}: a package for Argos Translate and LibreTranslate", "README.md: how to use it"]
-
-
-def languages(setting: str | None, trained: Trained) -> tuple[str, str]:
-    """Return the codes of source and target. Raises UserError if they are not given and not known."""
-    if setting is None:
-        if trained.config["data"]["source"] != "primer":
-            raise UserError("format=argos: needs the codes of the languages, source first: languages=en,ja")
-        setting = "en,ja"
-    source, _, target = setting.partition(",")
-    return source, target
 
 
 def check(trained: Trained) -> None:

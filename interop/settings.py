@@ -38,7 +38,8 @@ class ExportSettings:
     `onnx`: a graph for ONNX Runtime, which computes the logits of whole texts."""
 
     languages: str | None = None
-    """argos: codes of the languages of a translator, source first, such as en,ja; known for the built-in corpus."""
+    """argos: codes of the languages of a translator, source first, such as en,ja; known for the built-in corpus, and if
+    the files or columns of the data are named by them. Must be the direction in which the run was trained."""
 
     checkpoint: str = "best"
     """`best` (lowest validation loss), `last`, or the name of a step, step-00000500."""

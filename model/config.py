@@ -181,7 +181,8 @@ def problems(config: ModelConfig) -> list[str]:
         require(key, 0.0 <= getattr(config, key) < 1.0, "must be at least 0 and less than 1")
     for key in ("norm_eps", "rotary_base", "embedding_scale", "logit_cap"):
         value = getattr(config, key)
-        require(key, value is None or 0.0 < value < float("inf"), "must be greater than 0")
+        off = "; null switches it off" if key == "logit_cap" else ""
+        require(key, value is None or 0.0 < value < float("inf"), f"must be greater than 0{off}")
     require("rotary_fraction", 0.0 < config.rotary_fraction <= 1.0, "must be greater than 0 and at most 1")
     if not config.norm_gain and config.norm != "rms":
         found.append("model.norm_gain=false: needs model.norm=rms")

@@ -288,7 +288,7 @@ POSITIVE = (
     "trainer.patience",
     "trainer.skip_limit",
 )
-NULL_IS_OFF = ("trainer.patience", "trainer.evaluate_minutes", "trainer.first_evaluation_minutes")
+NULL = dict.fromkeys(("trainer.minutes", "trainer.evaluate_minutes", "trainer.patience"), "; null switches it off")
 NOT_NEGATIVE = (
     "seed",
     "optim.weight_decay",
@@ -340,7 +340,7 @@ def problems(config: TrainConfig) -> list[str]:
         for key in keys:
             value = value_at(config, key)
             if isinstance(value, int | float) and value < low:
-                found.append(f"{key}={value}: {words}{'; null switches it off' if key in NULL_IS_OFF else ''}")
+                found.append(f"{key}={value}: {words}{NULL.get(key, '')}")
     for key in SHARES:
         value = value_at(config, key)
         if isinstance(value, int | float) and (value < 0 or value >= 1):

@@ -45,6 +45,7 @@ def hydra_sweep(settings: Sequence[str], train: Callable[[TrainConfig], object])
     fixed = [each for each in settings if not is_for_hydra(each) and _key(each) not in sweeps]
     composed = _checked(fixed, sweeps, found)
     runs = expanded(composed.config.runs)
+    new = not runs.exists()
     runs.mkdir(parents=True, exist_ok=True)
     failures = runs / f".sweep-{uuid.uuid4().hex[:8]}"
     settings = [*settings, f"hydra.sweep.dir={quoted(str(runs))}"]
@@ -66,6 +67,8 @@ def hydra_sweep(settings: Sequence[str], train: Callable[[TrainConfig], object])
     finally:
         failed = len(failures.read_bytes()) if failures.exists() else 0
         failures.unlink(missing_ok=True)
+        if new and not any(runs.iterdir()):
+            runs.rmdir()
     if failed:
         raise UserError(f"{failed} {'run' if failed == 1 else 'runs'} of the sweep failed")
 

@@ -27,7 +27,7 @@ class MapSettings:
     """Index of an example, or `all`. Default: 0; all in an .html page."""
 
     kind: Kind | None = None
-    """`encoder`, `decoder` or `cross`. Default: `cross` for a translation, `decoder` for a text."""
+    """`encoder`, `decoder` or `cross`. Default: `cross` if such maps are recorded, else `decoder`, else `encoder`."""
 
     layer: int | Literal["all"] | None = None
     """Counted from 0; -1 is the last; or `all`. Default: the second-to-last, whose mean over heads aligns best."""

@@ -108,7 +108,7 @@ class Recorded:
         instead of `text 1`, …"""
         if not self.batches:
             raise UserError("nothing is recorded: call the model inside the block")
-        return recording_of(self.batches, self.tokenizer, step, self.deviation, list(names))
+        return recording_of(self.batches, self._counts, self.tokenizer, step, self.deviation, list(names))
 
     def save(self, run_folder: str | Path, step: int = 0, names: Collection[str] = ()) -> Path:
         """Write `recording(step)` into a run folder, `<run>/attention/step_00000000.safetensors`, where the Attention

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,14 +19,20 @@ from attention_maps.record.recording import KINDS, Prediction, Recording, Sample
 
 
 def recording_of(
-    batches: Sequence[Batch], tokenizers: Tokenizers, step: int, deviation: float, names: Sequence[str]
+    batches: Sequence[Batch],
+    counts: Mapping[str, int],
+    tokenizers: Tokenizers,
+    step: int,
+    deviation: float,
+    names: Sequence[str],
 ) -> Recording:
-    """Return one sample for each text of the batches. Raises UserError if a map is too large for a file."""
+    """Return one sample for each text of the batches. counts: layers of the model, by kind. Raises UserError if a map
+    is too large for a file."""
     kept = [batch for batch in batches if batch.maps]
     numbers = {kind: sorted({layer for batch in kept for k, layer in batch.maps if k == kind}) for kind in KINDS}
     samples: list[Sample] = []
     for batch in kept:
-        samples += _samples(batch, of_sides(tokenizers), numbers)
+        samples += _samples(batch, of_sides(tokenizers), numbers, counts)
     if names and len(names) != len(samples):
         raise UserError(f"{len(names)} names for {len(samples)} texts")
     every = names or [f"text {number}" for number in range(1, len(samples) + 1)]
@@ -38,12 +44,13 @@ def recording_of(
     )
 
 
-def _samples(batch: Batch, tokenizers: tuple[Any, Any], numbers: dict[Any, list[int]]) -> list[Sample]:
+def _samples(
+    batch: Batch, tokenizers: tuple[Any, Any], numbers: dict[Any, list[int]], counts: Mapping[str, int]
+) -> list[Sample]:
     maps = {key: batch.joined(key) for key in sorted(batch.maps)}
     norms = {key: torch.cat(parts, dim=2) for key, parts in batch.norms.items()}
     texts = max(len(weights) for weights in maps.values())
     predicted = batch.predictions()
-    whole = {kind: list(range(len(found))) for kind, found in numbers.items()}
     found = []
     for text in range(texts):
         source, source_positions = _side(batch.source, _keys(maps, "encoder", "cross"), text, texts, tokenizers[0])
@@ -71,7 +78,9 @@ def _samples(batch: Batch, tokenizers: tuple[Any, Any], numbers: dict[Any, list[
                 norms=strengths,
                 length=len(target),
                 source_length=len(source) if source_positions else 0,
-                rollout={kind: found for kind, found in rollouts(weights).items() if numbers[kind] == whole[kind]},
+                rollout={
+                    kind: found for kind, found in rollouts(weights).items() if len(numbers[kind]) == counts[kind]
+                },
             )
         )
     return found

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from attention_maps.draw.labels import printable
-from attention_maps.record.recording import NAMES, Kind, Recording, Rows, Sample, Tokens, TokenWeight, default_rows
+from attention_maps.record.recording import (
+    KINDS,
+    NAMES,
+    Kind,
+    Recording,
+    Rows,
+    Sample,
+    Tokens,
+    TokenWeight,
+    default_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -88,14 +98,15 @@ def choose(
     rows: Rows | None = None,
     title: str = "",
 ) -> ChosenMap:
-    """Select a map. Defaults: cross-attention for a translation, decoder self-attention for a text; the second-to-last
-    layer, whose mean over heads is the best unsupervised alignment (Garg et al. 2019); the mean over heads; the row
-    labels of `default_rows`.
+    """Select a map. Defaults: cross-attention, else decoder, else encoder self-attention, as recorded; the
+    second-to-last layer, whose mean over heads is the best unsupervised alignment (Garg et al. 2019); the mean over
+    heads; the row labels of `default_rows`.
 
     Raises LookupError or ValueError if the map is not recorded.
     """
     example = recording.samples[sample]
-    kind = kind or ("decoder" if example.source is None else "cross")
+    recorded: list[Kind] = [each for each in reversed(KINDS) if example.layers(each)]
+    kind = kind or (recorded[0] if recorded else "decoder")
     rows = rows or default_rows(kind)
     _, layer = example.key(kind, max(example.layers(kind) - 2, 0) if layer is None else layer)
     if not len(example.queries(kind, rows)):

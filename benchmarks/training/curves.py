@@ -154,7 +154,9 @@ def run(name: str, settings: list[str], *, by_definition: bool = False, order: i
             trainer.since_log = Interval()
         model.eval()
         with trainer.weights.averaged(), eagerly(trainer.loss.compiled):
-            held_out = held_out_loss(model, prepared.evaluation("valid", 64), prepared.bytes("valid"))
+            held_out = held_out_loss(
+                model, prepared.evaluation("valid", 64), prepared.bytes("valid"), prepared.lost("valid")
+            )
     return Curve(name, smoothed(losses), round(held_out.per_token, 5))
 
 

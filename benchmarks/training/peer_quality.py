@@ -30,6 +30,7 @@ from configs.whole_file import write_whole
 from data.batches.batch import IGNORED, Batch
 from data.prepared import PreparedPairs
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
+from training.evaluation.held_out import bits_per_byte
 from training.evaluation.reports.subject import Subject, load_subject
 from training.evaluation.translation_scores import score
 from training.run_folder.saved_config import load_config, named_runs
@@ -219,7 +220,8 @@ class Peer:
         loss, total = self.loss(self.subject.split)
         scores = {"loss": loss}
         if not self.translates:
-            return scores | {"bits_per_byte": total / math.log(2) / self.prepared.bytes(self.subject.split)}
+            lost, size = self.prepared.lost(self.subject.split), self.prepared.bytes(self.subject.split)
+            return scores | {"bits_per_byte": bits_per_byte(total, lost, size)}
         rows = self.prepared.rows(self.subject.split)[:]
         found = score(self.translations(rows["source"]), rows["target"])
         return scores | {"char_bleu": found.bleu, "chrf": found.chrf, "exact": found.exact}

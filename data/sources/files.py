@@ -41,18 +41,20 @@ class Located:
 
 def locate(config: DataConfig, task: str) -> Located:
     """Find the files of a `text` or `pairs` source. Raises DataError naming the key if there are none."""
-    if not config.path:
+    if not (config.path or config.valid_path or config.test_path):
         raise DataError(f"data.path is not set: give a file, folder, glob or URL for data={config.source}")
-    folder = expanded(config.path)
-    if folder.is_dir():
+    folder = expanded(config.path) if config.path else None  # None: a validation or test file alone
+    whole = folder is not None and folder.is_dir()
+    splits: dict[str, Entries] = {}
+    if folder is not None and whole:
         splits = _discover(folder, config, task)
-    else:
+    elif config.path:
         splits = {"train": _entries(config.path, "data.path", config)}
     for split, path in (("valid", config.valid_path), ("test", config.test_path)):
         if path:
             splits[split] = _entries(path, f"data.{split}_path", config)
     held_out = {file.resolve() for split in splits if split != "train" for entry in splits[split] for file in entry}
-    if folder.is_dir() or len(splits["train"]) > 1:  # of a folder or a glob, files of another split are left out
+    if whole or len(splits.get("train", [])) > 1:  # of a folder or a glob, files of another split are left out
         splits["train"] = [entry for entry in splits["train"] if entry[0].resolve() not in held_out]
         if not splits["train"]:
             raise DataError(
@@ -62,7 +64,7 @@ def locate(config: DataConfig, task: str) -> Located:
     if len(formats) > 1:
         found = ", ".join(f"{kind} ({entry[0].name})" for kind, entry in sorted(formats.items()))
         raise DataError(f"data.path: the files are of different kinds: {found}; name files of one kind")
-    return Located(next(iter(formats)), splits, _unused(folder, splits) if folder.is_dir() else [])
+    return Located(next(iter(formats)), splits, _unused(folder, splits) if folder is not None and whole else [])
 
 
 def _format(entry: tuple[Path, ...], task: str) -> str:

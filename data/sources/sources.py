@@ -157,7 +157,7 @@ def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFi
     text = located.format != "parquet"
     documents_alone = located.format == "text" and config.rows == "document"
     splits = dict(located.splits)
-    if documents_alone:
+    if documents_alone and "train" in splits:
         splits["train"] = splits["train"][: _rows_to_read(config, list(splits))]
     files = {
         split: [[scan(path, memory, text=text) for path in entry] for entry in entries]
@@ -190,7 +190,7 @@ def _file_splits(
     sources = {split: partial(_file_rows, config, task, kind, entries) for split, entries in files.items()}
     splits = _row_splits(sources, config, task, notes, scratch)
     if scratch and kind in ("tsv", "csv") and not config.header:
-        first = next(_without_empty_sides(sources["train"](), task, "train", []))
+        first = next(_without_empty_sides(next(iter(sources.values()))(), task, "", []))
         notes += default_columns_note(wanted_columns(config, task), first)
     return splits
 
@@ -312,6 +312,8 @@ def _rows_of(source: Callable[[], Iterator[Row]]) -> Iterator[Row]:
 
 def _split(tables: dict[str, Dataset], config: DataConfig, shares: dict[str, float]) -> dict[str, Dataset]:
     """Split validation and test off the training rows; the first `max_rows` of the rest are kept."""
+    if "train" not in tables:
+        return tables
     splits = split_rows(tables.pop("train"), config, shares) | tables
     if config.max_rows is not None:
         splits["train"] = splits["train"].select(range(min(config.max_rows, len(splits["train"]))))

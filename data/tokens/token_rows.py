@@ -67,6 +67,11 @@ class TokenRowWriter(TokenWriter):
         self._path = folder / f"{name}.offsets.npy"
         self._lengths: list[int] = []
 
+    @property
+    def rows(self) -> int:
+        """Return the number of rows so far."""
+        return len(self._lengths)
+
     def write(self, rows: Sequence[Sequence[int]]) -> None:
         """Append rows."""
         super().write(rows)

@@ -7,6 +7,7 @@ import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -99,6 +100,11 @@ class Tokenizer(ABC):
     def decode(self, ids: Iterable[int]) -> str:
         """Decode token ids; special tokens give no text, <unk> and invalid byte sequences give U+FFFD."""
         return self.unescape(b"".join(map(self.piece_bytes, ids)).decode("utf-8", errors="replace"))
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """Return what each token decodes to by itself, by id."""
+        return [self.decode([token]) for token in range(self.vocab_size)]
 
     @abstractmethod
     def pieces(self, ids: Iterable[int]) -> list[str]:

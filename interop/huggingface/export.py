@@ -18,6 +18,7 @@ from interop.huggingface.tokenizer import convert
 from interop.huggingface.translator import seq2seq_lm
 from interop.huggingface.usage import usage
 from interop.model_card import model_card
+from interop.pretrained.tokenizers import OWN
 from interop.settings import ExportSettings
 from interop.trained import Trained
 from model.gpt import GPT
@@ -75,7 +76,8 @@ def save_tokenizers(trained: Trained, folder: Path) -> str | None:
 
 
 def save_tokenizer(ours: Tokenizer, folder: Path, trained: Trained) -> None:
-    """Write `tokenizer.json` and `tokenizer_config.json`. Words of a text such as </s> remain text."""
+    """Write `tokenizer.json` and `tokenizer_config.json`, and for `init_from` the model of SentencePiece. Words of a
+    text such as </s> remain text."""
     gpt = isinstance(trained.model, GPT)
     theirs = convert(ours, before=gpt)
     names: dict[str, Any] = {
@@ -92,3 +94,4 @@ def save_tokenizer(ours: Tokenizer, folder: Path, trained: Trained) -> None:
         clean_up_tokenization_spaces=False,
         **names,
     ).save_pretrained(folder)
+    ours.save(folder / OWN)

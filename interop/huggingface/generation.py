@@ -39,7 +39,9 @@ def translating(
     that are not generated; ids: special ids.
 
     With `early_stopping`, a search ends when `num_beams` hypotheses have ended, as ours does; with `renormalize_logits`
-    the probabilities of suppressed tokens go to the others before hypotheses are compared.
+    the probabilities of suppressed tokens go to the others before hypotheses are compared. `max_length` counts the
+    first token of the decoder. The limit of each sentence (`longest_target`) is no setting: `modeling_chumoku.py` has
+    it, other classes do not.
     """
     return GenerationConfig(
         num_beams=trainer["beam_size"],

@@ -13,7 +13,14 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import DynamicCache, EncoderDecoderCache, GenerationMixin, PretrainedConfig, PreTrainedModel
+from transformers import (
+    DynamicCache,
+    EncoderDecoderCache,
+    GenerationMixin,
+    PretrainedConfig,
+    PreTrainedModel,
+    StoppingCriteria,
+)
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 CACHE = "cache" if "cache" in Seq2SeqLMOutput.__dataclass_fields__ else "past_key_values"
@@ -284,6 +291,19 @@ def key_mask(attention_mask: Tensor | None) -> Tensor | None:
     return None if attention_mask is None else attention_mask.bool()[:, None, None]
 
 
+class LongestTarget(StoppingCriteria):
+    """Ends a translation at three times the length of its source plus 10 tokens, as Chumoku does."""
+
+    def __init__(self, lengths: Tensor) -> None:
+        """lengths [B]: tokens of each source."""
+        self._limits = 3 * lengths + 10
+
+    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        """Return which of the targets [B * N, T], with the first token, are as long as they may be, [B * N] bool."""
+        limits = self._limits.to(input_ids.device).repeat_interleave(len(input_ids) // len(self._limits))
+        return limits <= input_ids.shape[1] - 1
+
+
 class ChumokuForSeq2SeqLM(PreTrainedModel, GenerationMixin):
     """The translator. Sources end with eos, targets begin with bos (`decoder_start_token_id`)."""
 
@@ -330,6 +350,16 @@ class ChumokuForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         logits = self.head(self.decoder(decoder_input_ids, encoder_outputs[0], attention_mask, cache))
         loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
         return Seq2SeqLMOutput(loss=loss, logits=logits, encoder_last_hidden_state=encoder_outputs[0], **{CACHE: cache})
+
+    def generate(self, inputs: Tensor | None = None, *args: Any, **kwargs: Any) -> Any:
+        """As `generate` of transformers; unless the caller limits the length, each translation is also limited to
+        three times the length of its source plus 10 tokens."""
+        sources = kwargs.get("input_ids", inputs)
+        if sources is not None and not {"max_length", "max_new_tokens", "generation_config"} & kwargs.keys():
+            mask = kwargs.get("attention_mask")
+            mask = sources != self.config.pad_token_id if mask is None else mask
+            kwargs["stopping_criteria"] = [*(kwargs.get("stopping_criteria") or ()), LongestTarget(mask.sum(1))]
+        return super().generate(inputs, *args, **kwargs)
 
     def get_input_embeddings(self) -> nn.Module:
         """Return the embedding of the source."""

@@ -32,9 +32,11 @@ inputs = tokenizer(["SENTENCE"], return_tensors="pt", padding=True, truncation=T
 print(TARGET.batch_decode(model.generate(**inputs), skip_special_tokens=True))
 ```
 
-The generation settings are those of the run's tests: beam search, as in `generate.py`. Differences: `generate.py`
-strips white space around a sentence, and limits a translation to three times the length of its source plus 10
-tokens."""
+The generation settings are those of the run's tests: beam search, as in `generate.py`, which also strips white space
+around a sentence."""
+
+LIMIT = """ `generate.py` limits a translation to three times the length of its source plus 10 tokens; for the same,
+call `generate` for one sentence with `max_length=min(3 * inputs["input_ids"].shape[1] + 11, CONTEXT)`."""
 
 CODE = """ The folder brings the code of the model with it, `modeling_chumoku.py`, because no encoder-decoder of
 transformers has this architecture."""
@@ -48,7 +50,9 @@ def usage(trained: Trained, model_type: str, target_tokenizer: str | None) -> Us
         text = f"{WRITING}\n\n{ends} {DIFFERENCES}"
         return Usage("transformers", [model_type], text.replace("PROMPT", "Once upon a time"))
     own = model_type == ChumokuConfig.model_type
-    text = TRANSLATING.replace("CODE", ", trust_remote_code=True" if own else "") + (CODE if own else "")
+    text = TRANSLATING.replace("CODE", ", trust_remote_code=True" if own else "") + (
+        CODE if own else LIMIT.replace("CONTEXT", str(trained.model.config.context))
+    )
     text = text.replace("SENTENCE", "I like apples.")
     if target_tokenizer:
         load = f'target = AutoTokenizer.from_pretrained("FOLDER/{target_tokenizer}")'

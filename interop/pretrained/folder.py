@@ -25,6 +25,9 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FILES = (WEIGHTS, f"{WEIGHTS}.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 """Files with the weights, or with the names of the files that contain them; the first one of several is read."""
 
+EXPORTED = ("chumoku", "pegasus")
+"""What translators are exported as."""
+
 LARGE = 1 << 28
 """Numbers of a matrix, of a gigabyte, that only a large file contains."""
 
@@ -57,7 +60,9 @@ def read_folder(folder: Path) -> Pretrained:
     content = read_json(path)
     name = content.get("model_type")
     if not isinstance(name, str) or name not in ARCHITECTURES:
-        raise UserError(f"{path}: model_type={name}: cannot be imported, only {', '.join(sorted(ARCHITECTURES))}")
+        exported = "; of a run that was exported, give the run: init_from=runs/NAME" if name in EXPORTED else ""
+        known = ", ".join(sorted(ARCHITECTURES))
+        raise UserError(f"{path}: model_type={name}: cannot be imported, only {known}{exported}")
     architecture, values = ARCHITECTURES[name], Values(str(path), content)
     values.only("quantization_config", (None,), "quantised weights cannot be imported")
     config = settled(architecture.read(values))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +13,14 @@ from configs.errors import UserError
 from data.config import TokenizerConfig
 from data.tokens.huggingface_tokenizer import HuggingFaceTokenizer, check_decoder
 from data.tokens.marian_tokenizer import MarianTokenizer
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interop.pretrained.folder import CONFIG, Pretrained, read_json, shortened
 
 FAST = "tokenizer.json"
+OWN = "chumoku_tokenizer.model"
+"""The SentencePiece model of a run, beside the `tokenizer.json` that `export.py` made of it."""
+
 KINDS = {"BPE": "bpe", "Unigram": "unigram"}
 """Our names of the models of the library `tokenizers`."""
 
@@ -24,6 +29,11 @@ def tokenizer_config(source: Pretrained) -> TokenizerConfig:
     """Describe the tokenizer of a folder as the config of a run does. Raises UserError if it cannot be imported."""
     translates = source.architecture.task == "translate"
     with _damage_reported(source.folder):
+        if _is_own(source.folder):
+            model = read_json(source.folder / FAST)["model"]
+            characters = model["type"] == "BPE" and not model["merges"]
+            kind = "char" if characters else KINDS[model["type"]]
+            return TokenizerConfig(kind, source.shapes.target_vocab, byte_fallback=model["byte_fallback"])
         kind = "unigram" if translates else KINDS[_checked_json(source.folder)["model"]["type"]]
     shared = not translates or source.config.share_embeddings
     return TokenizerConfig(kind=kind, vocab_size=source.shapes.target_vocab, shared=shared)
@@ -32,6 +42,8 @@ def tokenizer_config(source: Pretrained) -> TokenizerConfig:
 def imported_tokenizers(source: Pretrained) -> list[Tokenizer]:
     """Return the tokenizer of a language model, or those of source and target. Raises UserError."""
     with _damage_reported(source.folder):
+        if _is_own(source.folder):
+            return [_own(source)]
         return [_huggingface(source)] if source.architecture.task == "gpt" else _marian(source)
 
 
@@ -42,6 +54,26 @@ def _damage_reported(folder: Path) -> Iterator[None]:
         yield
     except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(f"{folder}: its tokenizer is damaged ({shortened(error)}); download it again") from error
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether `export.py` wrote this folder of a run with a tokenizer that was trained here."""
+    return (folder / OWN).is_file()
+
+
+def _own(source: Pretrained) -> Tokenizer:
+    """Return the tokenizer of the run that was exported. Raises UserError if it is not that of the other files."""
+    try:
+        found = SentencePieceTokenizer((source.folder / OWN).read_bytes())
+    except OSError as error:
+        raise UserError(f"{source.folder / OWN}: cannot be read ({error.strerror}); export the run again") from error
+    tokens = _tokens_of(read_json(source.folder / FAST))
+    first = len(found.special_ids)  # which have other names there
+    if source.shapes.target_vocab != found.vocab_size or found.spellings[first:] != [
+        tokens.get(token) for token in range(first, found.vocab_size)
+    ]:
+        raise UserError(f"{source.folder / OWN}: is not the tokenizer of {FAST} and {CONFIG}; export the run again")
+    return found
 
 
 def _huggingface(source: Pretrained) -> Tokenizer:
@@ -90,6 +122,8 @@ def _checked_json(folder: Path) -> dict[str, Any]:
     if kind not in KINDS:
         problem = f"its model ({kind}) is not one of {', '.join(KINDS)}"
     if problem is not None:
+        if "\ufdd0" in json.dumps(content.get("normalizer"), ensure_ascii=False):  # the escapes of our tokenizers
+            raise UserError(f"{path}: is an export without {OWN}; export the run again, or give init_from=runs/NAME")
         raise UserError(f"{path}: {problem}; choose a model with another tokenizer")
     return content
 

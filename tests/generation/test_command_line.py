@@ -39,6 +39,13 @@ def test_a_number_out_of_bounds_is_refused_before_any_work(setting: str) -> None
     assert "must be" in message
 
 
+@pytest.mark.parametrize("setting", ["top_k=0", "top_k=-1", "top_p=0", "min_p=-1"])
+def test_what_switches_a_setting_off_is_said(setting: str) -> None:
+    """Guards against a dead end: 0 or -1 switches top-k off elsewhere."""
+    with pytest.raises(UserError, match="null switches it off"):
+        parse_command(["run=runs/gpt", setting])
+
+
 @pytest.mark.parametrize(
     ("setting", "value"), [("top_k=0", "null"), ("top_p=0", "null"), ("repetition_penalty=0", "1")]
 )

@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from data.config import TokenizerConfig
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from generation.config import GenerateConfig
 from generation.engines.torch_engine import TorchEngine
 from generation.line_translation import translate_lines
 from generation.source_notes import SourceNotes
+from generation.writing import print_notes
 from training.run_folder.loaded_run import load_run
 from training.run_folder.tokenizers import load_source_alphabet
 
@@ -89,3 +92,18 @@ def test_a_run_without_an_alphabet_still_translates(
         assert notes(tmp_path, ["Emi ran."], capsys) == []
     alphabet.unlink()
     assert notes(tmp_path, ["りんご"], capsys) == []
+
+
+@pytest.mark.parametrize(
+    ("length", "said"), [(7, ""), (8, "does not see the token that begins a text"), (9, "continues from the last 8")]
+)
+def test_a_prompt_that_leaves_no_room_for_its_start_is_told(
+    length: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards against a prompt of exactly as many tokens as the context, whose start token is lost without a note."""
+    tokenizer = SentencePieceTokenizer.train(["ab"], TokenizerConfig("char"))
+    prompt = ("ab" * 9)[:length]
+    print_notes(tokenizer, prompt, tokenizer.encode(prompt), 8)
+    err = capsys.readouterr().err
+    assert err.count("\n") == (said != "")
+    assert said in err

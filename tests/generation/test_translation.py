@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import replace
 from itertools import cycle, islice
 
@@ -14,7 +15,8 @@ from data.config import DataConfig, TokenizerConfig
 from data.prepare import prepare
 from data.tokens.tokenizer import Tokenizer
 from generation.config import TranslationConfig
-from generation.line_translation import in_order, split_stream
+from generation.line_translation import in_order, printed, split_stream
+from generation.translated import Translation, distinct
 from generation.translation import best_translations, translate
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
@@ -102,3 +104,30 @@ def test_where_a_stream_pauses_what_there_is_makes_a_portion() -> None:
     """Guards against holding back lines or the end while waiting for more."""
     stream = [None, *"ab", None, *map(str, range(200)), None, "c"]
     assert [len(window) for window in split_stream(stream, 512)] == [0, 2, 0, 128, 72, 0, 1]
+
+
+def test_an_n_best_list_has_each_text_once_in_a_row_of_four_cells() -> None:
+    """Guards against a text that is listed for each of its divisions into tokens, an order by another score, and rows
+    broken by a tab of the text."""
+    found = distinct([Translation(text, -score) for score, text in enumerate(["a\tb", "c\\n", "a\tb", "d", "c\\n"])])
+    assert [(one.text, one.score) for one in found] == [("a\tb", 0), ("c\\n", -1), ("d", -3)]
+    assert printed(7, found, 3) == "7\t1\t0.0000\ta\\tb\n7\t2\t-1.0000\tc\\\\n\n7\t3\t-3.0000\td\n"
+    assert printed(7, found, 1) == "a\tb\n"
+
+
+def test_an_n_best_list_is_filled_from_the_whole_beam(
+    translator: tuple[EncoderDecoder, list[Tokenizer], list[str]],
+) -> None:
+    """Guards against one sentence in two segmentations, and fewer texts than asked for, although the beam has more."""
+    model, tokenizers, sentences = translator
+    pieces = tokenizers[-1].text_pieces()
+    whole = next(piece for piece in pieces if len(piece) == 2 and set(piece) <= pieces.keys())
+    model = deepcopy(model)
+    with torch.no_grad():  # which now writes these two characters alone, one by one or as one piece
+        model.head.bias = torch.nn.Parameter(torch.zeros(model.head.out_features))
+        model.head.bias[[pieces[piece] for piece in (whole, *whole)]] = 50
+        model.head.bias[tokenizers[-1].eos_id] = 54
+    found = translate(model, tokenizers, [sentences[:20]], replace(OPTIONS, beam_size=16, n_best=12))
+    for _, best in found:
+        assert len({one.text for one in best}) == len(best) == 12
+        assert best == sorted(best, key=lambda one: -one.score)

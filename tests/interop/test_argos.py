@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from configs.errors import UserError
-from data.config import TokenizerConfig
+from data.config import DataConfig, TokenizerConfig
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from generation.config import TranslationConfig
 from generation.translated import longest_target
@@ -128,7 +128,7 @@ def test_what_a_package_cannot_have_is_refused_by_name(
     if "task" in change:
         translator = replace(translator, model=GPT(CONFIG, size))
     if "source" in change:
-        translator = replace(translator, config={"data": change})
+        translator = replace(translator, config={"data": asdict(DataConfig(**change))})
     with pytest.raises(UserError, match=message):
         write_argos(translator, tmp_path, ExportSettings(to=str(tmp_path), format="argos"))
     assert list(tmp_path.iterdir()) == []

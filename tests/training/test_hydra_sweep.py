@@ -48,8 +48,8 @@ def test_optuna_minimises_the_validation_loss_of_runs_that_joblib_starts(tmp_pat
 def test_a_failed_trial_does_not_end_a_sweep_and_results_are_where_the_runs_are(tmp_path: Path, book: Path) -> None:
     """Guards against a night that ends with the first bad draw, results in `runs` whatever `runs=` says, and a fixed
     value, here the earlier `model.heads=2`, that replaces all values of the sweep."""
-    grid = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=grid", "runs=my runs"]
-    done = train(tmp_path, "-m", "model.heads=choice(3,1,4)", *grid)
+    drawn = ["hydra/sweeper/sampler=random", "hydra.sweeper.sampler.seed=2", "hydra.sweeper.n_trials=3"]
+    done = train(tmp_path, "-m", "model.heads=choice(3,1,4)", "hydra/sweeper=optuna", *drawn, "runs=my runs")
     assert done.returncode == 2
     assert "error: model.width=32: must be a multiple of model.heads=3\n" in done.stderr
     assert done.stderr.endswith("error: 1 run of the sweep failed\n")

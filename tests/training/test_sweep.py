@@ -74,6 +74,23 @@ def test_a_point_that_fails_does_not_end_the_sweep(
     assert not any(type(thing) is GPT for thing in gc.get_objects())  # of which a GPU may hold but one
 
 
+@pytest.mark.slow
+def test_the_vocabulary_that_loses_less_ranks_higher(
+    tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards against the tokenizer with most <unk> as the best one: what is not predicted cannot be predicted badly."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        sys, "argv", ["train.py", "-m", *SMALL, "trainer.steps=60", "optim.lr=1e-2", "tokenizer.vocab_size=8,24,200,12"]
+    )
+    train_command()
+    said = capsys.readouterr().out
+    _, *rows, best = said[said.index("\nvocab_size ") :].splitlines()[1:]
+    assert [row.split()[0] for row in rows] == ["200", "24", "12", "8"]
+    assert min(rows, key=lambda row: float(row.split()[1])) == rows[-1], "in nats per token the worst is the best"
+    assert best == "best: tokenizer.vocab_size=200"
+
+
 def test_a_sweep_after_a_single_value_wins() -> None:
     """Guards against a value set by an alias, for example, that counts as a run of its own."""
     points = points_of("optim.lr=3", "optim.lr=1,2")

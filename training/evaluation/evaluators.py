@@ -15,6 +15,7 @@ from configs.whole_file import write_whole
 from data.batches.batch import Batch
 from data.prepared import Prepared, PreparedPairs, PreparedText
 from generation.config import TranslationConfig
+from generation.translated import cell, one_line
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.checkpoints.files import load_weights
@@ -104,7 +105,8 @@ class Evaluator(ABC):
     def loss(self, split: str) -> HeldOutLoss:
         """Compute the loss on a split."""
         batches = self.batches(split, self.processes.rank, self.processes.world)
-        return held_out_loss(self.model, batches, self.prepared.bytes(split), self.processes)
+        sizes = self.prepared.bytes(split), self.prepared.lost(split)
+        return held_out_loss(self.model, batches, *sizes, self.processes)
 
     def final_test(self, device: torch.device, compiled: bool) -> None:
         """Load the best checkpoint into the model and test it, unless `test.json` already covers it; a resume repeats
@@ -249,14 +251,15 @@ class PairEvaluator(Evaluator):
                 " (trainer.evaluate_sentences)"
             )
         self.log_cut("valid", cut, len(examples))
-        shown = examples[: self.config.trainer.samples]
+        shown = [list(map(one_line, row)) for row in examples[: self.config.trainer.samples]]
         self.log.markdown("samples", f"{table(COLUMNS, shown)}\n\n{signatures()}", step)
         for source, reference, hypothesis in shown:
             self.log.line(f"  {source} → {hypothesis}  (reference: {reference})")
         return asdict(scores)
 
     def test_split(self, split: str, step: int) -> dict[str, float]:
-        """Log scores and baselines as a table; write all translations to `translations.<split>.tsv`."""
+        """Log scores and baselines as a table; write all translations to `translations.<split>.tsv`, with backslash
+        escapes for tabs, line breaks and backslashes."""
         trainer = self.config.trainer
         options = TranslationConfig(trainer.beam_size, trainer.length_penalty)
         rows = self.prepared.rows(split)[:]
@@ -272,9 +275,9 @@ class PairEvaluator(Evaluator):
         self.log.detail(signatures())
         self.log.markdown(f"tables/scores.{split}", f"{report}\n\n{signatures()}", step)
         rest = f"\n\nThe first {SHOWN} of {len(examples):,}; all are in `translations.{split}.tsv`."
-        shown = table(COLUMNS, examples[:SHOWN]) + rest * (len(examples) > SHOWN)
+        shown = table(COLUMNS, [list(map(one_line, row)) for row in examples[:SHOWN]]) + rest * (len(examples) > SHOWN)
         self.log.markdown(f"tables/translations.{split}", shown, step)
-        tsv = "".join("\t".join(row) + "\n" for row in [COLUMNS, *examples])
+        tsv = "".join("\t".join(map(cell, row)) + "\n" for row in [COLUMNS, *examples])
         write_whole(self.run / f"translations.{split}.tsv", tsv.encode())
         return asdict(scores)
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from data.batches.batch import Batch
+from data.tokens.losses import BITS
 from generation.cuda.host_copy import HostCopy
 from training.loss import token_losses
 from training.processes.processes import SINGLE, Processes
@@ -25,6 +26,8 @@ class HeldOutLoss:
     tokens: int
     bytes: int
     """UTF-8 length of the same text, independent of the tokenizer."""
+    lost: int = 0
+    """Those of the bytes that the tokenizer loses (see `data.tokens.losses`)."""
 
     @property
     def per_token(self) -> float:
@@ -39,7 +42,12 @@ class HeldOutLoss:
     @property
     def bits_per_byte(self) -> float:
         """Loss in bits per UTF-8 byte, comparable across vocabularies."""
-        return self.nats / math.log(2) / self.bytes
+        return bits_per_byte(self.nats, self.lost, self.bytes)
+
+    @property
+    def charged_nats(self) -> float:
+        """Total in nats with the charge for lost bytes, comparable across vocabularies."""
+        return charged(self.nats, self.lost)
 
     def metrics(self) -> dict[str, float]:
         """Return the metrics by name."""
@@ -47,6 +55,16 @@ class HeldOutLoss:
 
     def __str__(self) -> str:
         return f"loss {self.per_token:.4f} | perplexity {self.perplexity:.2f} | {self.bits_per_byte:.4f} bits per byte"
+
+
+def charged(nats: float, lost: float) -> float:
+    """Add the charge for lost bytes to a loss in nats."""
+    return nats + lost * BITS * math.log(2)
+
+
+def bits_per_byte(nats: float, lost: float, size: float) -> float:
+    """Return the loss of a text of `size` bytes in bits per byte, `lost` of which the tokenizer loses."""
+    return charged(nats, lost) / math.log(2) / size
 
 
 def perplexity_of(nats: float) -> float:
@@ -58,11 +76,13 @@ def held_out_loss(
     model: Model,
     batches: Iterable[Batch],
     split_bytes: int,
+    lost_bytes: int = 0,
     processes: Processes = SINGLE,
     each: Callable[[Batch, Tensor], None] | None = None,
 ) -> HeldOutLoss:
-    """Compute the loss of one full pass, which counts each token once. batches: this process's part of the split. each:
-    called with every batch and the losses of its tokens in nats, [B, T]."""
+    """Compute the loss of one full pass, which counts each token once. batches: this process's part of the split.
+    split_bytes, lost_bytes: `bytes` and `lost` of the prepared split. each: called with every batch and the losses of
+    its tokens in nats, [B, T]."""
     device = next(model.parameters()).device
 
     def part() -> tuple[list[float], int]:
@@ -78,4 +98,4 @@ def held_out_loss(
 
     parts = processes.gather(part)
     nats = math.fsum(loss for losses, _ in parts for loss in losses)  # independent of the order
-    return HeldOutLoss(nats, sum(tokens for _, tokens in parts), split_bytes)
+    return HeldOutLoss(nats, sum(tokens for _, tokens in parts), split_bytes, lost_bytes)

@@ -8,7 +8,7 @@ from typing import Any
 from data.prepared import PreparedPairs
 from generation.config import TranslationConfig
 from generation.neighbours.translation_memory import TranslationMemory, sides
-from generation.translated import Translation
+from generation.translated import Translation, one_line
 from generation.translation import translate_part
 from model.encoder_decoder import EncoderDecoder
 from training.processes.processes import SINGLE, Processes
@@ -34,7 +34,8 @@ def metrics() -> dict[str, Any]:
 
 
 def score(hypotheses: list[str], references: list[str]) -> Scores:
-    """Score translations against one reference each."""
+    """Score translations against one reference each. Line breaks count as spaces: translations are single lines."""
+    hypotheses, references = list(map(one_line, hypotheses)), list(map(one_line, references))
     found = {name: metric.corpus_score(hypotheses, [references]).score for name, metric in metrics().items()}
     exact = sum(h == r for h, r in zip(hypotheses, references, strict=True)) / max(1, len(references))
     return Scores(**found, exact=100 * exact)

@@ -10,6 +10,7 @@ from attention_maps.ask.loading import chosen_recording, existing_run, recorded_
 from attention_maps.ask.questions import MapSettings, position, questions
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import alignment, links, pharaoh
+from attention_maps.record.arrays import recording_of_arrays
 from attention_maps.record.chosen_map import choose
 from attention_maps.record.recording import Recording, tokens
 from configs.errors import UserError
@@ -41,6 +42,21 @@ def test_a_word_of_a_translation_is_asked_for_where_it_was_predicted(lesson: Rec
             assert link.weight == lesson.weight("win", link.position, rows=rows, **where)
         (found,) = lesson.strongest(key="いいえ", rows=rows, top=1, **where)
         assert found.piece == ("nah" if rows == "reads" else "I")
+
+
+def test_the_kind_that_is_there_is_shown() -> None:
+    """Guards against a refusal for cross-attention of an encoder, which has none."""
+    uniform = np.full((1, 2, 3, 3), 1 / 3)
+    causal = np.tril(np.ones((1, 2, 3, 3))) / np.arange(1, 4)[:, None]
+    text = ["a", "b", "c"]
+    for weights, kind in (
+        ({"encoder": uniform}, "encoder"),
+        ({"encoder": uniform, "decoder": causal}, "decoder"),
+        ({"encoder": uniform, "decoder": causal, "cross": uniform}, "cross"),
+    ):
+        recording = recording_of_arrays(weights, text if "decoder" in weights else (), text)
+        (shown,) = questions("", recording, MapSettings())
+        assert shown.kind == kind
 
 
 def test_one_side_of_a_link_must_be_given(lesson: Recording) -> None:

@@ -187,6 +187,16 @@ def test_chosen_layers_alone_are_recorded(tmp_path: Any) -> None:
     assert full.samples[0].rollout.keys() == {"encoder", "decoder"}
 
 
+@pytest.mark.parametrize("layers", [[0], [0, 1], {"decoder": [0]}, {"encoder": [0, 1], "decoder": [0, 1]}])
+def test_a_rollout_over_some_layers_is_not_stored_as_one_over_all(layers: Any) -> None:
+    """Guards against the first layers of a model that pass for all of them, because they are numbered from 0."""
+    model, inputs = made("marian"), inputs_of("marian")  # 2 layers in the encoder, 3 in the decoder
+    with torch.no_grad(), record_attention(model, layers=layers) as recorded:
+        model(**inputs)
+    whole = {kind for kind, layer in recorded.weights if layer == {"encoder": 1, "decoder": 2}.get(kind)}
+    assert all(sample.rollout.keys() == whole for sample in recorded.recording().samples)
+
+
 @pytest.mark.parametrize("layers", [3, [], {}, {"cross": []}, "01", {"cross": 5}, [1.5]])
 def test_layers_that_choose_nothing_are_refused(layers: Any) -> None:
     """Guards against a recording without maps, and a TypeError for one number."""

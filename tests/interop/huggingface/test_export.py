@@ -106,9 +106,8 @@ def test_a_translator_and_its_tokenizers_translate_sentences(shared: bool, tmp_p
     found = target.batch_decode(model.generate(**inputs), skip_special_tokens=True)
     assert isinstance(trained.model, EncoderDecoder)
     ours = best_translations(trained.model, trained.tokenizers, texts, TranslationConfig())
-    ended = [(theirs, our.text) for theirs, our in zip(found, ours, strict=True) if not our.cut]
-    assert [theirs for theirs, _ in ended] == [our for _, our in ended]
-    assert len(ended) > 5
+    assert found == [our.text for our in ours]
+    assert sum(not our.cut for our in ours) > 5
 
 
 def test_the_model_card_tells_what_the_run_knows(gpt: Trained, tmp_path: Path) -> None:

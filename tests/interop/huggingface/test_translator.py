@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM
 
 from generation.beam_search import beam_search
+from generation.translated import longest_target
 from interop.huggingface.generation import translating
 from interop.huggingface.translator import seq2seq_lm
 from model.config import ModelConfig
@@ -94,6 +95,47 @@ def test_a_folder_translates_as_we_do(name: str, tmp_path: Path) -> None:
         ended = [(theirs, ours) for theirs, ours in both if len(ours) + 1 < model.config.context - 1]
         assert [theirs for theirs, _ in ended] == [ours for _, ours in ended]
         assert len(ended) > 15
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["default", "classic"])
+def test_a_translation_that_does_not_end_is_cut_where_ours_is(name: str, tmp_path: Path) -> None:
+    """Guards the limit of each sentence: our class has it in a batch, with others a caller sets it as the card says."""
+    config, kind = KINDS[name]
+    model = built(replace(config, layers=2, heads=4, width=32, context=40))
+    theirs = seq2seq_lm(model)
+    theirs.generation_config = translating(model.config, [0, 1, 2], {"beam_size": 4, "length_penalty": 0.8})
+    theirs.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, trust_remote_code=kind == "chumoku")
+    source, real = sentences(40, 16)
+    limits = [longest_target(length, 40) for length in real.sum(1).tolist()]
+    assert len({*limits}) > 5
+    for beams in (1, 4):
+        found = beam_search(
+            model,
+            source,
+            real,
+            beam_size=beams,
+            length_penalty=0.8,
+            bos_id=BOS,
+            eos_id=EOS,
+            banned_ids=[0, 1, 2],
+            max_length=torch.tensor(limits),
+        )
+        ours = [best[0].tokens for best in found]
+        if kind == "chumoku":
+            written = loaded.generate(source, attention_mask=real.long(), num_beams=beams).tolist()
+        else:
+            each = [row[kept].unsqueeze(0) for row, kept in zip(source, real, strict=True)]
+            written = [
+                loaded.generate(one, num_beams=beams, max_length=min(3 * one.shape[1] + 11, 40))[0].tolist()
+                for one in each
+            ]
+        cut = [len(tokens) == limit for tokens, limit in zip(ours, limits, strict=True)]
+        assert 2 < sum(cut) < 40
+        assert [plain(row)[:limit] for row, limit in zip(written, limits, strict=True)] == ours
+    longer = loaded.generate(source[:1], attention_mask=real[:1].long(), num_beams=1, max_length=40, eos_token_id=0)
+    assert longer.shape[1] == 40, "a limit of the caller counts"
 
 
 def plain(row: list[int]) -> list[int]:

@@ -75,6 +75,25 @@ def test_what_decorates_an_evaluation_may_fail_and_what_measures_may_not(
 
 
 @pytest.mark.slow
+def test_tabs_and_line_breaks_inside_a_text_do_not_break_the_table_of_translations(tmp_path: Path) -> None:
+    """Guards against rows of two or four cells in `translations.test.tsv`."""
+    rows = [{"source": f"a\tb {n}", "target": f"c\nd\\{n}"} for n in range(40)]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    data = DataConfig("pairs", str(path), test_fraction=0.1, cache=str(tmp_path / "cache"))
+    config = TrainConfig("translate", data=data, model=ModelConfig(layers=1, heads=2, width=32, context=32))
+    prepared = prepare("translate", config.data, config.tokenizer, config.model.context, 1)
+    model = build_model(config, prepared.tokenizers).eval()
+    log = RunLog(tmp_path, 0)
+    evaluator_for(config, prepared, model, tmp_path, log).test_split("test", 1)
+    log.close()
+    header, *lines = (tmp_path / "translations.test.tsv").read_text(encoding="utf-8").split("\n")[:-1]
+    assert header == "source\treference\thypothesis"
+    assert [line.split("\t")[:2] for line in lines] == [[f"a\\tb {n}", f"c\\nd\\\\{n}"] for n in range(36, 40)]
+    assert {line.count("\t") for line in lines} == {2}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_the_terminal_gets_a_line_for_each_long_table_and_a_file_the_table(
     task: str, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]

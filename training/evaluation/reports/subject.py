@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
 
 import data.config
 from configs.errors import UserError
 from data.config import DataConfig
+from data.errors import DataError
 from data.prepare import prepare
 from data.prepared import Prepared
+from data.sources.files import locate
 from interop.trained import weights_hash
 from training.checkpoints.files import data_hashes
 from training.config import TrainConfig
@@ -63,16 +66,37 @@ class Subject:
         return "step " + ", ".join(str(each.step) for each in self.run.members or (self.run,))
 
 
-def moved(config: DataConfig, place: DataPlace) -> DataConfig:
-    """Return the data settings of a run with the places that the user has given, to evaluate whole splits. Raises
-    UserError for invalid ones."""
+def moved(config: DataConfig, place: DataPlace, task: str, split: str) -> DataConfig:
+    """Return the data settings of a run with the places that the user has given, to evaluate whole splits. A file of
+    the split is enough, if the training files are not there, or are not files. Raises UserError for invalid ones."""
     given = {key: value for key, value in asdict(place).items() if value is not None}
+    alone = {"valid": "valid_path", "test": "test_path"}.get(split, "")
+    enough = alone in given and "path" not in given
+    files = config.source in ("text", "pairs")
+    if enough and not files:
+        others: dict[str, Any] = dict.fromkeys((*data.config.HUB_ONLY, "subset"))
+        config = replace(config, source="text" if task == "gpt" else "pairs", path=given[alone], **others)
     if config.source == "primer" and given.keys() - {"cache"}:
-        raise UserError(f"data.{next(iter(given))}: the run was trained on the built-in corpus, which has no files")
+        raise UserError(
+            f"data.{next(iter(given))}: the run was trained on the built-in corpus, which has no files; test it on"
+            " one with data.test_path=FILE"
+        )
     config = replace(config, **given, valid_tokens=None)
     if found := data.config.problems(config):
         raise UserError(*found)
+    if enough and not (files and is_there(config, task)):
+        nothing = {"path": None, "valid_path": None, "test_path": None, "max_rows": None}
+        return replace(config, **nothing | {alone: given[alone]}, valid_fraction=0.0, test_fraction=0.0)
     return config
+
+
+def is_there(config: DataConfig, task: str) -> bool:
+    """Whether the files of all splits are found."""
+    try:
+        locate(config, task)
+    except DataError:
+        return False
+    return True
 
 
 def load_subject(name: str, checkpoint: str, texts: DataConfig, split: str, device: torch.device) -> Subject:
@@ -97,8 +121,10 @@ def data_notes(name: str, run: LoadedRun, prepared: Prepared, split: str) -> lis
     saved = []
     with suppress(UserError):  # early weights, or an older checkpoint copied without the state of the training
         saved = data_hashes(run.checkpoint)
-    now, before = prepared.keys, dict(zip(prepared.keys, saved, strict=False))
+    now, before = prepared.keys, dict(zip(("train", "valid", "test"), saved, strict=False))
     part = split if split in now else "test"
+    if "train" not in now:
+        return [f"note: the training data are not read: whether they contain parts of {split} is not checked"]
     if "train" in before and before["train"] != now["train"]:
         return [f"warning: {name} was trained on other data than this; its training data may contain parts of {split}"]
     if part in before and before[part] != now[part]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,9 +12,10 @@ from torch import Tensor
 from configs.errors import check_finite
 from data.batches.batch import IGNORED, Batch
 from data.prepared import PreparedText
+from data.tokens.losses import Losses
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
-from training.evaluation.held_out import HeldOutLoss, held_out_loss, perplexity_of
+from training.evaluation.held_out import HeldOutLoss, bits_per_byte, held_out_loss, perplexity_of
 from training.evaluation.reports.bootstrap import Figure, Numbers, interval, p_value, resampled, verdict
 from training.evaluation.reports.result import Result
 from training.evaluation.reports.settings import EvaluateSettings
@@ -57,22 +58,36 @@ class TokenLosses:
         self.nats.append(losses.cpu().numpy()[counted])
         self.tokens.append(batch.targets.cpu().numpy()[counted])
 
-    def units(self, tokenizer: Tokenizer, split_bytes: int) -> Units:
-        """Sum the losses over documents, or over passages if there are few documents. split_bytes: of the whole text,
-        whatever the tokenizer."""
-        order = np.concatenate(self.positions).argsort()
+    def units(self, tokenizer: Tokenizer, losses: Losses, split_bytes: int) -> Units:
+        """Sum the losses over documents, or over passages if there are few documents. losses: of the split.
+        split_bytes: of the whole text, whatever the tokenizer."""
+        positions = np.concatenate(self.positions)
+        order = positions.argsort()
+        positions = positions[order] + 1  # of the predicted tokens
         nats = np.concatenate(self.nats)[order].astype(np.float64)
         tokens = np.concatenate(self.tokens)[order]
-        ends = tokens == tokenizer.start_id
-        lengths = np.where(
-            ends, 1, tokenizer.byte_lengths[tokens]
-        )  # a start token counts as one byte, as in `held_out_loss`
-        kind, unit = "documents", np.cumsum(ends) - ends
-        if unit[-1] + 1 < LEAST_DOCUMENTS:
-            size = min(PASSAGE, max(50, split_bytes // LEAST_DOCUMENTS))
-            kind, unit = f"passages of {size:,} bytes", (np.cumsum(lengths) - lengths) // size
-        sums = [np.bincount(unit, each).astype(np.float64) for each in (nats, np.ones_like(nats), lengths)]
-        return Units(kind, *sums)
+        differences, lost = np.zeros((2, positions[-1] + 1), dtype=np.int64)
+        np.add.at(differences, losses.positions, losses.differences)
+        np.add.at(lost, losses.positions, losses.lost)
+        differences, lost = differences[positions], lost[positions]
+        starts = tokens == tokenizer.start_id
+        ends = starts & (differences == 0)  # not where the text spells this token
+        lengths = np.where(starts, 1, tokenizer.byte_lengths[tokens]) + differences  # 1: as in `held_out_loss`
+        values = [nats, np.ones_like(nats), lengths, lost]
+        unit = np.cumsum(ends) - ends
+        if unit[-1] + 1 >= LEAST_DOCUMENTS:
+            return Units("documents", *(np.bincount(unit, each).astype(np.float64) for each in values))
+        size = min(PASSAGE, max(50, split_bytes // LEAST_DOCUMENTS))
+        return Units(f"passages of {size:,} bytes", *(passage_sums(each, lengths, size) for each in values))
+
+
+def passage_sums(values: np.ndarray, lengths: np.ndarray, size: int) -> Numbers:
+    """Sum the values of tokens over passages of `size` bytes; a token on a border is divided in proportion to its
+    bytes, so that passages are the same text for every tokenizer."""
+    ends, sums = np.cumsum(lengths), np.cumsum(values, dtype=np.float64)
+    last = np.append(np.diff(ends) > 0, True)  # of tokens that end at the same place
+    borders = np.append(np.arange(0, ends[-1], size), ends[-1])
+    return np.diff(np.interp(borders, np.append(0, ends[last]), np.append(0, sums[last])))
 
 
 @dataclass(frozen=True)
@@ -83,6 +98,8 @@ class Units:
     nats: Numbers
     tokens: Numbers
     bytes: Numbers
+    lost: Numbers
+    """Bytes that the tokenizer loses."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +122,10 @@ def score_text(subject: Subject, stride: int | None, resamples: int) -> TextScor
     size = subject.config.trainer.batch_size
     batches = prepared.evaluation(split, size) if stride is None else prepared.sliding(split, size, stride)
     losses = TokenLosses()
-    loss = held_out_loss(model, batches, prepared.bytes(split), each=losses.add)
+    loss = held_out_loss(model, batches, prepared.bytes(split), prepared.lost(split), each=losses.add)
     check_finite("loss", loss.per_token, subject.run.step)
-    units, words = losses.units(prepared.tokenizer, loss.bytes), count_words(prepared.rows(split)["text"])
+    units = losses.units(prepared.tokenizer, prepared.losses[split], loss.bytes)
+    words = count_words(prepared.rows(split)["text"])
     figures = text_figures(loss, units, words, resamples)
     of_stories = story_scores(model, prepared.tokenizer, prepared.gold(split), split)
     for score in of_stories:
@@ -122,17 +140,16 @@ def count_words(texts: Iterable[str]) -> int:
 
 def text_figures(loss: HeldOutLoss, units: Units, words: int, resamples: int) -> dict[str, Figure]:
     """Return the scores with their intervals. Perplexity per word: exp(nats of the text / words of the text)."""
-    values = loss.metrics() | {"word_perplexity": perplexity_of(loss.nats / words)}
+    values = loss.metrics() | {"word_perplexity": perplexity_of(loss.charged_nats / words)}
     if not resamples:
         return {name: Figure(value) for name, value in values.items()}
-    drawn = list(resampled([units.nats, units.tokens, units.bytes], resamples))
-    rate = units.nats.sum() / units.bytes.sum()  # nats per byte
+    drawn = list(resampled([units.nats, units.tokens, units.lost, units.bytes], resamples))
+    bits = [bits_per_byte(nats, lost, size) for nats, _, lost, size in drawn]
+    per_word = loss.bytes / words * math.log(2)
     bounds = {
-        "loss": interval([nats / tokens for nats, tokens, _ in drawn]),
-        "bits_per_byte": interval([loss.bits_per_byte * (nats / size) / rate for nats, _, size in drawn]),
-        "word_perplexity": interval(
-            [perplexity_of(loss.nats / words * (nats / size) / rate) for nats, _, size in drawn]
-        ),
+        "loss": interval([nats / tokens for nats, tokens, _, _ in drawn]),
+        "bits_per_byte": interval(bits),
+        "word_perplexity": interval([perplexity_of(each * per_word) for each in bits]),
     }
     low, high = bounds["loss"]
     bounds["perplexity"] = perplexity_of(low), perplexity_of(high)
@@ -200,17 +217,21 @@ def bounds_of(figure: Figure, form: str) -> str:
     return f"{form.format(figure.low)} to {form.format(figure.high)}"
 
 
+def paired_difference(mine: Units, theirs: Units, resamples: int) -> tuple[float, list[float]]:
+    """Return by how many bits per byte `mine` is better: over all units, and over each draw of units."""
+    sums = [values for units in (theirs, mine) for values in (units.nats, units.lost, units.bytes)]
+
+    def difference(totals: Sequence[float]) -> float:
+        return bits_per_byte(*totals[:3]) - bits_per_byte(*totals[3:])
+
+    return difference([float(each.sum()) for each in sums]), [difference(each) for each in resampled(sums, resamples)]
+
+
 def compared(
     subject: Subject, other: Subject, mine: TextScores, theirs: TextScores, resamples: int
 ) -> tuple[list[str], dict]:
     """Compare bits per byte, which do not depend on the tokenizer, in a paired test -> (lines, entry of the file)."""
-    size = max(len(mine.units.nats), len(theirs.units.nats))  # passages of unknown characters may add one
-    sums = [
-        np.pad(values, (0, size - len(values)))
-        for values in (mine.units.nats, mine.units.bytes, theirs.units.nats, theirs.units.bytes)
-    ]
-    differences = [(b / d - a / c) / math.log(2) for a, c, b, d in resampled(sums, resamples)]
-    better = theirs.loss.bits_per_byte - mine.loss.bits_per_byte
+    better, differences = paired_difference(mine.units, theirs.units, resamples)
     probability = p_value(better, differences)
     low, high = interval(differences)
     lines = [

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from configs.errors import UserError
 from data.prepared import PreparedPairs
 from generation.config import TranslationConfig
 from generation.neighbours.translation_memory import TranslationMemory, load_memory
+from generation.translated import one_line
 from model.encoder_decoder import EncoderDecoder
 from training.evaluation.reports.bootstrap import Figure, interval, p_value, resampled, verdict
 from training.evaluation.reports.result import Result
@@ -38,13 +40,17 @@ _KANA = re.compile("[\u3041-\u30ff]")
 
 @dataclass(frozen=True)
 class Translated:
-    """The translations of a split by one system."""
+    """The translations of a split by one system, and the references; line breaks become spaces."""
 
     name: str
     hypotheses: list[str]
     references: list[str]
     metrics: dict[str, Any]
     """sacreBLEU metrics by score."""
+
+    def __post_init__(self) -> None:
+        for side in ("hypotheses", "references"):
+            object.__setattr__(self, side, list(map(one_line, getattr(self, side))))
 
     def figures(self, resamples: int) -> dict[str, Figure]:
         """Return all scores; with `resamples`, also their intervals."""
@@ -104,6 +110,8 @@ def options(subject: Subject, settings: EvaluateSettings) -> TranslationConfig:
 def pairs_to_retrieve(subject: Subject, config: TranslationConfig) -> TranslationMemory | None:
     """Return the training pairs in which neighbours are looked for; None without retrieval. Raises UserError."""
     if config.neighbours.sentences and config.neighbours.path is None:
+        if "train" not in subject.prepared.splits:
+            raise UserError("neighbours.sentences: the training pairs are not there; set data.path or neighbours.path")
         return TranslationMemory.of_rows(subject.prepared.rows("train"), config.reverse)
     return load_memory(subject.config.data, config.neighbours, config.reverse)
 
@@ -153,10 +161,10 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
         more["compared_with"] = {"model": other.identity(), "scores": values_of(scored), "tests": tests}
         words = [described(other, "compare", their_config), *words]
     assert isinstance(subject.prepared, PreparedPairs)
-    of_baselines = {
-        name: Translated(name, texts, references, used).figures(0)
-        for name, texts in baseline_translations(subject.prepared, sources, config.reverse).items()
-    }
+    of_baselines = {}
+    if "train" in subject.prepared.splits:
+        found = baseline_translations(subject.prepared, sources, config.reverse)
+        of_baselines = {name: Translated(name, texts, references, used).figures(0) for name, texts in found.items()}
     rows += [row(name, found) for name, found in of_baselines.items()]
     header = [f"{subject.split}: {len(references):,} pairs", *(LABELS[name] for name in figures)]
     lines = [table(header, rows), "", described(subject, "run", config), *words]

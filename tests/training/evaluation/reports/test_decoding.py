@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,55 @@ def test_the_length_penalty_is_tuned_on_the_validation_split(folder: Path, evalu
     assert "length_penalty=1 (now)" in out
     assert evaluate("run=runs/pairs", "split=valid", found["best"])[0] == 0
     assert result(folder, "pairs", "valid")["scores"]["chrf"]["value"] == scores[found["best"]]
+
+
+@pytest.mark.slow
+def test_a_run_on_the_built_in_corpus_is_tested_on_a_file(folder: Path, evaluate: Program) -> None:
+    """Guards against a dead end: such a run has no files that could have moved."""
+    code, out, _ = evaluate("run=runs/stories", "data.test_path=book.txt", "resamples=0")
+    assert code == 0
+    assert f"{(folder / 'book.txt').stat().st_size:,} bytes" in out
+    assert "answers" not in result(folder, "stories")["scores"]
+    code, _, err = evaluate("run=runs/stories", "data.path=book.txt")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "data.test_path=FILE" in err
+    shutil.rmtree(folder / "runs" / "stories" / "evaluation")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("run", "file"), [("pairs", "pairs.tsv"), ("chars", "book.txt")])
+def test_a_run_and_a_test_file_are_enough(run: str, file: str, folder: Path, evaluate: Program) -> None:
+    """Guards against a copied run that cannot be scored without its training files; guards the leak warning, which
+    needs them."""
+    lines = (folder / file).read_text(encoding="utf-8").splitlines(keepends=True)
+    test = f"test{Path(file).suffix}"
+    (folder / test).write_text("".join(lines[-40:]), encoding="utf-8")
+    arguments = f"run=runs/{run}", f"data.test_path={test}", "resamples=0"
+    code, out, _ = evaluate(*arguments)
+    assert code == 0
+    assert "was trained on other data than this" in out
+    scores = result(folder, run)["scores"]
+    (folder / file).rename(folder / "gone")
+    try:
+        code, out, err = evaluate(*arguments)
+        assert (code, err) == (0, "")
+        assert "the training data are not read: whether they contain parts of test is not checked" in " ".join(
+            out.split()
+        )
+        assert result(folder, run)["scores"] == scores
+        code, _, err = evaluate(f"run=runs/{run}")
+        assert (code, err.count("\n")) == (2, 1)
+        assert f"data.path={file}: no such file" in err
+        code, _, err = evaluate(f"run=runs/{run}", "data.test_path=nowhere.txt")
+        assert (code, err.count("\n")) == (2, 1)
+        assert "data.test_path=nowhere.txt: no such file" in err
+        if run == "pairs":
+            code, _, err = evaluate(*arguments, "neighbours.sentences=4")
+            assert (code, err.count("\n")) == (2, 1)
+            assert "the training pairs are not there" in err
+    finally:
+        (folder / "gone").rename(folder / file)
+        shutil.rmtree(folder / "runs" / run / "evaluation")  # results of other data, which other tests would rename
 
 
 @pytest.mark.slow

@@ -16,11 +16,12 @@ from sacrebleu.significance import PairedTest
 
 from data.batches.batch import IGNORED, Batch
 from data.config import TokenizerConfig
+from data.tokens.losses import Losses, LossWriter
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from tests.training.evaluation.reports.programs import Program, result
 from training.evaluation.reports.bootstrap import interval, p_value, resampled
 from training.evaluation.reports.settings import EvaluateSettings, evaluate_help, parse_settings
-from training.evaluation.reports.text import TokenLosses, count_words
+from training.evaluation.reports.text import TokenLosses, Units, count_words, paired_difference
 from training.evaluation.reports.translation import NO_MECAB, Translated, all_metrics
 from training.run_folder.loaded_run import load_run
 
@@ -77,6 +78,35 @@ def test_words_are_counted_with_the_end_of_each_line() -> None:
     assert count_words([" = Robert Boulter = \n", " \n", "he was\tan  actor ."]) == (4 + 1) + 1 + (5 + 1)
 
 
+NOTHING_LOST = Losses(*np.zeros((4, 0), dtype=np.int64))
+
+
+def token_losses(tokenizer: SentencePieceTokenizer, text: str, nats: np.ndarray) -> Units:
+    """Sum made-up losses of a text, which begins with a document, over units."""
+    ids = tokenizer.encode(text)
+    writer = LossWriter(tokenizer)
+    writer.add(text, ids, 0, 1)
+    losses = TokenLosses()
+    targets = torch.tensor([ids])
+    losses.add(Batch(targets, targets, rows=np.array([0])), torch.from_numpy(nats[None, : len(ids)]))
+    return losses.units(tokenizer, writer.losses(), len(text.encode()))
+
+
+@pytest.mark.slow
+def test_the_estimate_lies_inside_its_interval_in_1000_comparisons() -> None:
+    """Guards against an estimate by one definition and an interval by another one."""
+    random = np.random.default_rng(0)
+    few, many = (SentencePieceTokenizer.train(["abcdefgh \n"], TokenizerConfig("char", size)) for size in (8, 20))
+    for number in range(1000):
+        text = "".join(random.choice([*"abcdefgh \n犬"], size=int(random.integers(20, 400))))
+        nats = random.gamma(0.1 + number % 3, size=(2, len(text)))
+        mine, theirs = token_losses(few, text, nats[0]), token_losses(many, text, nats[1])
+        assert mine.bytes.sum() == theirs.bytes.sum() == len(text.encode())
+        better, drawn = paired_difference(mine, theirs, 40)
+        low, high = interval(drawn)
+        assert low <= better <= high
+
+
 def test_losses_are_summed_over_documents_or_passages_in_the_order_of_the_text() -> None:
     """Guards against units of unequal text, or tokens lost between batches in any order."""
     tokenizer = SentencePieceTokenizer.train(["ab\n"], TokenizerConfig(kind="char"))
@@ -87,14 +117,14 @@ def test_losses_are_summed_over_documents_or_passages_in_the_order_of_the_text()
         targets[0, 0] = IGNORED if start == 100 else a
         nats = torch.arange(100.0).view(2, 50) + start
         losses.add(Batch(targets, targets, rows=np.array([start, start + 50])), nats)
-    units = losses.units(tokenizer, 199)
+    units = losses.units(tokenizer, NOTHING_LOST, 199)
     assert units.kind == "passages of 50 bytes"
     assert units.nats.tolist() == [sum(range(50)), sum(range(50, 100)), sum(range(101, 151)), sum(range(151, 200))]
     assert units.tokens.tolist() == units.bytes.tolist() == [50, 50, 50, 49]
     documents = TokenLosses()
     targets = torch.tensor([[a, tokenizer.eos_id]] * 150)
     documents.add(Batch(targets, targets, rows=np.arange(150) * 2), torch.ones(150, 2))
-    units = documents.units(tokenizer, 300)
+    units = documents.units(tokenizer, NOTHING_LOST, 300)
     assert (units.kind, units.nats.tolist(), units.bytes.tolist()) == ("documents", [2.0] * 150, [2.0] * 150)
 
 
@@ -175,7 +205,7 @@ def test_runs_with_different_tokenizers_are_compared_per_byte(folder: Path, eval
     assert other["scores"]["bits_per_byte"]["value"] == alone["bits_per_byte"]["value"]
     test = other["bits_per_byte"]
     mine = result(folder, "chars")["scores"]["bits_per_byte"]["value"]
-    assert test["better_by"] == alone["bits_per_byte"]["value"] - mine
+    assert test["better_by"] == pytest.approx(alone["bits_per_byte"]["value"] - mine, rel=1e-6)
     assert test["low"] < test["better_by"] < test["high"]
     assert "the tokenizers differ" in out
 
