@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from data.sources.encodings import is_text_encoding
+
 
 @dataclass
 class DataConfig:
@@ -15,10 +17,11 @@ class DataConfig:
     Hugging Face hub)."""
 
     path: str | None = None
-    """A file, a folder, a glob, an http(s) URL, a list of two aligned files such as `a.en,b.ja`, or (hub) `owner/name`.
-    Files in a folder are assigned to splits by name: train, valid|validation|val|dev, test; if no name matches, all
-    files are used for training. Interrupted downloads are retried; if the server sends neither a Content-Length nor
-    chunked encoding (HTTP/1.0), a truncated download cannot be detected."""
+    """A file, a folder, an archive (`.zip`, `.tar`), a glob, an http(s) URL, a list of two aligned files such as
+    `a.en,b.ja`, or (hub) `owner/name`. Files may be compressed. Files in a folder are assigned to splits by name:
+    train, valid|validation|val|dev, test; if no name matches, all files are used for training. Interrupted downloads
+    are retried; if the server sends neither a Content-Length nor chunked encoding (HTTP/1.0), a truncated download
+    cannot be detected."""
 
     valid_path: str | None = None
     """Validation file(s), which are not trained on even if the folder or glob of `path` contains them; null uses those
@@ -57,9 +60,14 @@ class DataConfig:
     """Set to true if CSV/TSV files start with a line of column names. If false, a file whose first line contains the
     name of a requested column is rejected."""
 
+    encoding: str | None = None
+    """Encoding of text files that are not UTF-8, such as `cp1252`, `cp932` or `utf-16-le`. A byte order mark at the
+    beginning of a file (UTF-16, UTF-32) needs no setting."""
+
     rows: str = "document"
-    """What counts as one document in running text: a whole file (`document`), a paragraph (`paragraph`, separated by
-    blank lines) or a line (`line`). An end-of-text token precedes every document, including the first."""
+    """What counts as one document in running text: a whole file, or its parts between separators `<|endoftext|>`
+    (`document`), a paragraph (`paragraph`, separated by blank lines) or a line (`line`). An end-of-text token precedes
+    every document, including the first."""
 
     split: str = "contiguous"
     """How to split off validation and test data if no files are given for them: `contiguous` (the end of the text),
@@ -167,6 +175,11 @@ def problems(config: DataConfig) -> list[str]:
             found.append(f"data.{name}: is for data=hub only; remove it")
         elif config.streaming and re.search(r"[\[+]", getattr(config, name) or ""):
             found.append(f"data.{name}={getattr(config, name)}: with data.streaming a split can only be used whole")
+    if config.encoding is not None and config.source not in ("text", "pairs"):
+        found.append(f"data.encoding: is for data=text and data=pairs; data={config.source} has none to choose")
+    elif config.encoding is not None and not is_text_encoding(config.encoding):
+        names = "cp1252, cp1251, cp932, gb18030 or utf-16-le"
+        found.append(f"data.encoding={config.encoding}: no encoding of this name; use one like {names}")
     if config.streaming and config.source == "primer":
         found.append("data.streaming: is not available for the built-in corpus, which is small; set it to false")
     if config.streaming and config.split != "contiguous":

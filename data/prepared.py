@@ -370,7 +370,7 @@ class PreparedPairs(Prepared):
             source, target = self._samplers
             most = self._context - 1 - both
             drawn = source.draw((seed, epoch, 0), most), target.draw((seed, epoch, 1), most)
-            pairs = Pairs(*drawn, self.source_tokenizer, self.target_tokenizer)
+            pairs = Pairs(*drawn, self.source_tokenizer, self.target_tokenizer, self._kept)
             rows = np.arange(len(self._kept))
         if both:
             pairs, rows = pairs.both_directions(), np.concatenate((rows, len(pairs.source.lengths) + rows))

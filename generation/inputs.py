@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 from configs.errors import UserError
+from data.sources.encodings import SAMPLE, advice, likely, seven_bit
+from data.sources.paths.foreign import foreign_start
 
 COMMANDS = ("help", "quit", "exit")
 
@@ -36,7 +38,8 @@ def standard_input() -> io.BufferedReader:
 
 def read_lines() -> Iterator[str | None]:
     """Yield the lines of standard input as they arrive, without LF, CR LF or byte order mark, and None before each wait
-    for more. Raises UserError at a line that is not UTF-8, and if standard input cannot be read."""
+    for more. Raises UserError at a line that is not UTF-8, has NUL characters or begins a file of another kind, and if
+    standard input cannot be read."""
     number = 0
     try:
         for raw in raw_lines():
@@ -44,11 +47,18 @@ def read_lines() -> Iterator[str | None]:
                 yield None
                 continue
             number += 1
-            raw = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-            yield raw.removesuffix(b"\r\n").removesuffix(b"\n").decode()
+            if number == 1 and (what := foreign_start(raw)):
+                raise UserError(f"standard input {what}")
+            line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+            text = line.removesuffix(b"\r\n").removesuffix(b"\n").decode()
+            if "\0" in text or seven_bit(raw):
+                way = advice("input.txt", raw[:SAMPLE], None) if likely(raw[:SAMPLE]) else "is it a binary file?"
+                raise UserError(f"standard input: line {number} has characters that no text has; {way}")
+            yield text
     except UnicodeDecodeError as error:
         where = f"line {number} is not UTF-8 (its byte {error.start + 1})"
-        raise UserError(f"standard input: {where}; convert it first (iconv -t UTF-8)") from error
+        way = advice("input.txt", (raw or b"")[:SAMPLE], None)
+        raise UserError(f"standard input: {where}; {way}") from error
     except OSError as error:
         raise UserError(f"standard input cannot be read: {error.strerror}") from error
 

@@ -42,12 +42,15 @@ class Pairs:
     target: TokenRows
     source_tokenizer: SpecialIds
     target_tokenizer: SpecialIds
+    numbers: Ints | None = None
+    """Row number of each pair in its split; None if they are in order."""
 
     def both_directions(self) -> Pairs:
         """Return these pairs and, after them, each pair in the other direction, its source tagged by `reversed_tag`."""
         tagged = prefixed(self.target, reversed_tag(self.source_tokenizer))
         sides = joined(self.source, tagged), joined(self.target, self.source)
-        return Pairs(*sides, self.source_tokenizer, self.target_tokenizer)
+        numbers = np.arange(len(self.source.lengths)) if self.numbers is None else self.numbers
+        return Pairs(*sides, self.source_tokenizer, self.target_tokenizer, np.tile(numbers, 2))
 
     def batch(self, rows: Ints, context: int, source_width: int = 0, target_width: int = 0) -> Batch:
         """Batch the given rows, truncated to `context` tokens (incl. eos) and padded to at least the given widths."""
@@ -63,7 +66,7 @@ class Pairs:
             targets=torch.from_numpy(np.where(real, target, IGNORED)),
             source=torch.from_numpy(source),
             source_mask=None if source_mask.all() else torch.from_numpy(source_mask),
-            rows=rows,
+            rows=rows if self.numbers is None else self.numbers[rows],
         )
 
 

@@ -120,6 +120,7 @@ def _asking_the_hub(config: DataConfig, *more: str) -> Iterator[None]:
                 f"{name}: there is no local copy, and the hub cannot be reached: {constants.ENDPOINT} ({reason})"
             ) from error
         cause = str(error) if isinstance(error, DatasetNotFoundError) else root_cause(error)
+        cause += "; pip install zstandard" if "zstd" in cause else ""
         raise DataError(f"{name}: cannot be loaded from the hub ({cause})") from error
     finally:
         datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = offline

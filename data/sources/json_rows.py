@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from data.errors import DataError
 from data.sources.tables import Columns, column_names, text_of
-from data.sources.text_files import lines
+from data.sources.text_files import TextFile, lines
 
 
-def json_rows(path: Path, columns: Columns) -> Iterator[dict[str, str]]:
+def json_rows(file: TextFile, columns: Columns) -> Iterator[dict[str, str]]:
     """Yield our columns of each object; a missing or null value gives "". Other columns may have any type.
 
     Raises DataError with the line (or, in an array, the number of the object) if something is not JSON, not an object
@@ -21,7 +20,7 @@ def json_rows(path: Path, columns: Columns) -> Iterator[dict[str, str]]:
     """
     found: set[str] = set()
     names: list[str] = []
-    for where, row in _objects(path):
+    for where, row in _objects(file):
         if not isinstance(row, dict):
             raise DataError(f"{where}: is not a JSON object such as {{{', '.join(_example(columns))}}}")
         names = names or column_names(row)
@@ -34,19 +33,19 @@ def json_rows(path: Path, columns: Columns) -> Iterator[dict[str, str]]:
         yield picked
     for ours, (key, name) in columns.items():
         if ours not in found:
-            raise DataError(f"{key}={name}: {path} has no such column; it has: {', '.join(names)}")
+            raise DataError(f"{key}={name}: {file.path} has no such column; it has: {', '.join(names)}")
 
 
-def _objects(path: Path) -> Iterator[tuple[str, Any]]:
+def _objects(file: TextFile) -> Iterator[tuple[str, Any]]:
     """Yield the place of each value, for error messages, and the value."""
-    read = ((number, line) for number, line in enumerate(lines(path), start=1) if line.strip())
+    read = ((number, line) for number, line in enumerate(lines(file), start=1) if line.strip())
     first = next(read, (0, ""))
     if first[1].lstrip().startswith("["):
-        values = _parsed("".join(line for _, line in chain([first], read)), str(path))
-        yield from ((f"{path}, object {place}", value) for place, value in enumerate(values, start=1))
+        values = _parsed("".join(line for _, line in chain([first], read)), file.path)
+        yield from ((f"{file.path}, object {place}", value) for place, value in enumerate(values, start=1))
         return
     for number, line in chain([first], read):
-        where = f"{path}, line {number}"
+        where = f"{file.path}, line {number}"
         yield where, _parsed(line, where)
 
 

@@ -7,26 +7,44 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar
 
-from data.sources.text_files import TextFile, lines
+from data.sources.text_files import SEPARATOR, TextFile, lines
 
 T = TypeVar("T")
 
 
+def pieces(file: TextFile) -> Iterator[tuple[int, str | None]]:
+    """Yield each line, or its parts between separators of documents, and None for a separator; each with its number of
+    characters. A line end after a separator belongs to it."""
+    for line in lines(file):
+        if "<|end" not in line:
+            yield len(line), line
+            continue
+        for number, part in enumerate(SEPARATOR.split(line)):
+            if part:
+                yield len(part), None if number % 2 or (number and part == "\n") else part
+
+
 def fragments(files: Sequence[TextFile], start: int = 0, stop: int | None = None) -> Iterator[tuple[int, str]]:
-    """Yield (document number, line) for the characters [start, stop) of all files; the outer lines may be truncated."""
-    first = 0
-    for number, file in enumerate(files):
+    """Yield (document number, line) for the characters [start, stop) of all files; the outer lines may be truncated.
+    Blank lines between a separator and its document are left out."""
+    first = number = 0
+    for file in files:
+        number += 1
         if first + file.characters <= start:
             first += file.characters
             continue
         position = first
-        for line in lines(file.path):
+        separated = False
+        for length, piece in pieces(file):
             if stop is not None and position >= stop:
                 return
-            cut = line[max(0, start - position) : None if stop is None else stop - position]
-            if cut:
+            cut = piece and piece[max(0, start - position) : None if stop is None else stop - position]
+            if piece is None:
+                number, separated = number + 1, True
+            elif cut and not (separated and cut.isspace()):
                 yield number, cut
-            position += len(line)
+                separated = False
+            position += length
         first += file.characters
 
 
@@ -37,18 +55,26 @@ def documents(files: Sequence[TextFile], start: int = 0, stop: int | None = None
 
 
 def paragraphs(files: Sequence[TextFile]) -> Iterator[str]:
-    """Yield paragraphs without a final newline; blank lines and ends of files separate paragraphs."""
+    """Yield paragraphs without a final newline; blank lines, separators and ends of files separate paragraphs."""
     for file in files:
-        for blank, found in groupby(lines(file.path), key=lambda line: not line.strip()):
+        found = (piece or "" for _, piece in pieces(file))
+        for blank, part in groupby(found, key=lambda line: not line.strip()):
             if not blank:
-                yield "".join(found).rstrip("\n")
+                yield "".join(part).rstrip("\n")
 
 
 def text_lines(files: Sequence[TextFile]) -> Iterator[str]:
     """Yield lines without their newline; an empty line is an empty row."""
     for file in files:
-        for line in lines(file.path):
-            yield line.rstrip("\n")
+        for _, piece in pieces(file):
+            if piece is not None:
+                yield piece.rstrip("\n")
+
+
+def separator_note(files: Iterable[TextFile]) -> list[str]:
+    """Return a note on the separators of documents in files."""
+    count = sum(file.separators for file in files)
+    return [f"{count:,} <|endoftext|> separate documents, and are not part of the text"] if count else []
 
 
 def chunks(items: Iterable[T], size: Callable[[T], int], most: int, count: int | None = None) -> Iterator[list[T]]:

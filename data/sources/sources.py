@@ -23,7 +23,8 @@ from data.sources.files import Located, locate
 from data.sources.hub import hub_content, hub_splits
 from data.sources.json_rows import json_rows
 from data.sources.parquet_rows import parquet_rows
-from data.sources.running_text import chunks, documents, fragments, paragraphs, text_lines
+from data.sources.running_text import chunks, documents, fragments, paragraphs, separator_note, text_lines
+from data.sources.split_checks import same_files, split_notes
 from data.sources.splits import contiguous_bounds, fractions, split_rows
 from data.sources.tables import aligned_rows, default_columns_note, pick, table_rows, wanted_columns
 from data.sources.text_files import TextFile, scan
@@ -93,23 +94,25 @@ def load(config: DataConfig, task: str, *, needs_valid: bool = True) -> Rows:
         key = content_key(task=task, corpus=CORPUS, **settings)
         build = partial(_primer_rows, config, task)
     if config.streaming:
+        notes += same_files(files) if config.source in ("text", "pairs") else []
         splits = _checked(build(notes, None), needs_valid)
         return Rows(list(splits), key, notes, splits.__getitem__)
-    stored = _stored(build, key, cache_folder(config, "rows"), needs_valid)
+    stored = _stored(build, key, config, needs_valid)
     return replace(stored, notes=notes + stored.notes, gold=config.source == "primer")
 
 
-def _stored(build: Build, key: str, root: Path, needs_valid: bool) -> Rows:
+def _stored(build: Build, key: str, config: DataConfig, needs_valid: bool) -> Rows:
     def write(folder: Path) -> None:
         notes: list[str] = []
         with TemporaryDirectory(dir=folder) as scratch:
             splits = _checked(build(notes, Path(scratch)), needs_valid)
+            notes += split_notes(splits, config) if config.source != "primer" else []
             with _no_progress_bars():
                 for split, rows in splits.items():
                     rows.save_to_disk(str(folder / split))
         (folder / "rows.json").write_text(json.dumps({"splits": list(splits), "notes": notes}), "utf-8")
 
-    folder = cached_folder(root, key, write)
+    folder = cached_folder(cache_folder(config, "rows"), key, write)
     found = read_prepared(folder / "rows.json")
     _check_names(found["splits"], needs_valid)
     return Rows(found["splits"], key, found["notes"], partial(_open_stored, folder))
@@ -160,7 +163,7 @@ def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFi
     if documents_alone and "train" in splits:
         splits["train"] = splits["train"][: _rows_to_read(config, list(splits))]
     files = {
-        split: [[scan(path, memory, text=text) for path in entry] for entry in entries]
+        split: [[scan(path, memory, text, config.encoding) for path in entry] for entry in entries]
         for split, entries in splits.items()
     }
     for entry in chain.from_iterable(files.values()):
@@ -185,6 +188,8 @@ def _file_splits(
     notes: list[str],
     scratch: Path | None,
 ) -> dict[str, Any]:
+    if kind == "text":
+        notes += separator_note(chain.from_iterable(chain.from_iterable(files.values())))
     if kind == "text" and config.rows == "document":
         return _document_splits(config, {split: [file for (file,) in found] for split, found in files.items()}, scratch)
     sources = {split: partial(_file_rows, config, task, kind, entries) for split, entries in files.items()}
@@ -242,13 +247,14 @@ def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[Text
         return
     columns = wanted_columns(config, task)
     for entry in entries:
-        path = Path(entry[0].path)
         if kind == "aligned":
-            yield from aligned_rows(path, Path(entry[1].path))
+            yield from aligned_rows(*entry)
         elif kind in ("tsv", "csv"):
-            yield from table_rows(kind, path, columns, config.header)
+            yield from table_rows(kind, entry[0], columns, config.header)
+        elif kind == "json":
+            yield from json_rows(entry[0], columns)
         else:
-            yield from (json_rows if kind == "json" else parquet_rows)(path, columns)
+            yield from parquet_rows(Path(entry[0].path), columns)
 
 
 def _without_empty_sides(
@@ -281,8 +287,8 @@ def _row_splits(
     """Return the non-empty rows of each split, with only the required training rows: tables in `scratch`, or streamed
     rows, which are counted first if validation or test is split off them."""
     shares = fractions(config, list(sources))
+    most = {"train": _rows_to_read(config, list(sources))}
     if scratch:
-        most = {"train": _rows_to_read(config, list(sources))}
         found = {
             split: _without_empty_sides(read(), task, split, notes, most.get(split)) for split, read in sources.items()
         }
@@ -295,7 +301,8 @@ def _row_splits(
     }
     # One more pass over the text: empty rows are counted before the stream, which cannot report them, begins.
     totals = {
-        split: sum(1 for _ in _without_empty_sides(source(), task, split, notes)) for split, source in sources.items()
+        split: sum(1 for _ in _without_empty_sides(source(), task, split, notes, most.get(split)))
+        for split, source in sources.items()
     }
     if shares:
         whole, total = rows.pop("train"), totals["train"]

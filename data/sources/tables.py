@@ -10,7 +10,7 @@ from typing import Any
 
 from data.config import DataConfig
 from data.errors import DataError
-from data.sources.text_files import lines
+from data.sources.text_files import TextFile, lines
 
 Columns = dict[str, tuple[str, str]]
 """Our name of a column -> (config key, name or number of the column in the file)."""
@@ -67,38 +67,38 @@ def default_columns_note(columns: Columns, first: dict[str, str]) -> list[str]:
     return [f"{found} (change it with data.header=true and {', '.join(key for key, _ in columns.values())})"]
 
 
-def _csv_table(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _csv_table(file: TextFile) -> Iterator[tuple[int, list[str]]]:
     """Yield (number of the last line of a row, its cells); blank lines are skipped."""
     csv.field_size_limit(_LONGEST_CELL)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(chain(file, [_END]))
-        previous = 0  # last line of the previous row
-        try:
-            for fields in reader:
-                if fields == [_END]:
-                    return
-                if fields and _END in fields[-1]:
-                    raise DataError(
-                        f"{path}, line {previous + 1}: not valid CSV (the quote opened here is never closed)"
-                    )
-                previous = reader.line_num
-                if fields:
-                    yield previous, fields
-        except csv.Error as error:
-            raise DataError(f"{path}, line {reader.line_num}: not valid CSV ({error})") from error
+    reader = csv.reader(chain(lines(file), [_END]))
+    previous = 0  # last line of the previous row
+    try:
+        for fields in reader:
+            if fields == [_END]:
+                return
+            if fields and _END in fields[-1]:
+                raise DataError(
+                    f"{file.path}, line {previous + 1}: not valid CSV (the quote opened here is never closed)"
+                )
+            previous = reader.line_num
+            if fields:
+                yield previous, fields
+    except csv.Error as error:
+        raise DataError(f"{file.path}, line {reader.line_num}: not valid CSV ({error})") from error
 
 
-def table_rows(kind: str, path: Path, columns: Columns, header: bool) -> Iterator[dict[str, str]]:
+def table_rows(kind: str, file: TextFile, columns: Columns, header: bool) -> Iterator[dict[str, str]]:
     """Yield the rows of a `tsv` file (tab-separated, unquoted) or a `csv` file (comma-separated, with standard quoting:
     quoted cells may have commas and line breaks). A blank line of a `tsv` file is an empty row.
 
     Raises DataError if a default column has only numbers, as ids do, and the file has other columns.
     """
-    table: Iterable[tuple[int, list[str]]] = _csv_table(path)
+    path = Path(file.path)
+    table: Iterable[tuple[int, list[str]]] = _csv_table(file)
     separator = "commas"
     if kind == "tsv":
         separator = "tabs"
-        table = enumerate((line.rstrip("\n").split("\t") if line.strip() else [] for line in lines(path)), start=1)
+        table = enumerate((line.rstrip("\n").split("\t") if line.strip() else [] for line in lines(file)), start=1)
     places: dict[str, int] | None = None
     ids: list[str] = []  # columns that may be ids
     seen = 0
@@ -134,7 +134,7 @@ def table_rows(kind: str, path: Path, columns: Columns, header: bool) -> Iterato
         yield row
 
 
-def aligned_rows(source: Path, target: Path) -> Iterator[dict[str, str]]:
+def aligned_rows(source: TextFile, target: TextFile) -> Iterator[dict[str, str]]:
     """Yield rows of two files with equal numbers of lines."""
     for first, second in zip(lines(source), lines(target), strict=True):
         yield {"source": first.rstrip("\n"), "target": second.rstrip("\n")}

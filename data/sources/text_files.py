@@ -1,10 +1,13 @@
-"""Check once that a text file is UTF-8, and read its lines."""
+"""Check once that a text file is text in a known encoding, and read its lines."""
 
 from __future__ import annotations
 
 import codecs
 import hashlib
+import io
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -12,50 +15,54 @@ from pathlib import Path
 
 from configs.whole_file import write_whole
 from data.errors import DataError
+from data.sources.compressed import open_bytes, plain_name
+from data.sources.encodings import SAMPLE, advice, likely, marked, seven_bit
+
+SEPARATOR = re.compile(r"(<\|endoftext\|>|<\|end_of_text\|>)")
+"""What GPT-2, Llama 3 and corpora such as TinyStories write between documents."""
 
 _BLOCK = 1 << 22  # bytes read at a time
+_RARE = 10  # characters beyond ASCII for each invalid byte in a text that is UTF-8, but damaged
 _REMEMBER = 1 << 26  # bytes; scans of files at least this large are stored, keyed by path, size and time
-
-_ARCHIVES = {
-    "gzip": b"\x1f\x8b",
-    "zip": b"PK\x03\x04",
-    "xz": b"\xfd7zXZ\0",
-    "bzip2": b"BZh",
-    "zstd": b"\x28\xb5\x2f\xfd",
-}
-"""The first bytes of archives. None is unpacked: a small one may hold more than the disk."""
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """A non-empty, valid UTF-8 file. Lines end with \\n or \\r\\n; a leading BOM is not part of the text."""
+    """A non-empty file of text without NUL. Lines end with \\n or \\r\\n; a leading BOM is not part of the text."""
 
     path: str
     sha256: str
+    """Hash of its bytes, decompressed."""
     characters: int
     """Number of characters of the text as `lines` yields it."""
 
     lines: int
     """Number of lines, including the last, whether or not it ends with a newline."""
 
+    encoding: str = "utf-8"
 
-def scan(path: Path, memory: Path, text: bool = True) -> TextFile:
-    """Read a file once for its hash, characters and lines. `memory`: folder for the scans of large files.
+    separators: int = 0
+    """Number of separators of documents."""
 
-    A file that is not `text` (parquet) is only hashed. Raises DataError if the file is missing, empty, or not UTF-8
-    (with line and byte).
+
+def scan(path: Path, memory: Path, text: bool = True, encoding: str | None = None) -> TextFile:
+    """Read a file once for its hash, characters and lines. `memory`: folder for the scans of large files. `encoding`:
+    that of a file that is not UTF-8 and has no byte order mark.
+
+    A file that is not `text` (parquet) is only hashed. Raises DataError if the file is missing, empty, or not text in
+    this encoding (with line and byte).
     """
     try:
         status = path.stat()
         if path.is_dir():
             raise DataError(f"{path}: is a folder, not a file")
         if status.st_size < _REMEMBER:
-            return _scan(path) if text else _hashed(path)
-        name = hashlib.sha256(f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}".encode()).hexdigest()[:24]
-        note = memory / f"{name}.json"
+            return _scan(path, encoding) if text else _hashed(path)
+        name = f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}|{encoding}"
+        note = memory / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.json"
         with suppress(FileNotFoundError, ValueError, TypeError):  # not scanned yet, or damaged by a power cut
             return replace(TextFile(**json.loads(note.read_text("utf-8"))), path=str(path))
-        found = _scan(path) if text else _hashed(path)
+        found = _scan(path, encoding) if text else _hashed(path)
         memory.mkdir(parents=True, exist_ok=True)
         write_whole(note, json.dumps(asdict(found)).encode(), durable=False)
         return found
@@ -72,54 +79,98 @@ def _hashed(path: Path) -> TextFile:
         return TextFile(str(path), hashlib.file_digest(file, "sha256").hexdigest(), 0, 0)
 
 
-def _scan(path: Path) -> TextFile:
+def _scan(path: Path, given: str | None) -> TextFile:
     digest = hashlib.sha256()
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    position = characters = newlines = returns = 0
+    characters = newlines = returns = separators = 0
     last = ""
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-            held = len(decoder.getstate()[0])
+    with open_bytes(path) as file:
+        block = file.read(_BLOCK)
+        digest.update(block)
+        encoding, position = marked(block)
+        if given and not encoding and _is_utf8(path):
+            given = None
+        encoding = encoding or codecs.lookup(given or "utf-8").name
+        block = block[position:]
+        decoder = codecs.getincrementaldecoder(encoding)()
+        seen = b""
+        while True:
+            held = decoder.getstate()[0]
             try:
-                text = decoder.decode(block)
-            except UnicodeDecodeError as error:
-                raise _not_utf8(path, position - held + error.start) from error
+                text = decoder.decode(block, final=not block)
+            except UnicodeError as error:
+                start = getattr(error, "start", 0)  # missing if UTF-16 has no byte order mark
+                place = f"byte 0x{(held + block)[start : start + 1].hex()} at offset {position - len(held) + start}"
+                raise _not_text(
+                    path, block or seen, max(0, start - len(held)), newlines, place, given and encoding
+                ) from error
+            seen = block
+            if "\0" in text or (given is None and seven_bit(block)):
+                raise _no_text(path, block, newlines + text.partition("\0")[0].count("\n") + 1, given and encoding)
             position += len(block)
             returns += text.count("\r\n") + (last == "\r" and text.startswith("\n"))
             characters += len(text)
             newlines += text.count("\n")
+            separators += len(SEPARATOR.findall(text)) if "<|end" in text else 0  # without those across blocks
             last = text[-1:] or last
-    try:
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        raise _not_utf8(path, position - len(decoder.getstate()[0])) from error
-    with path.open("rb") as file:
-        characters -= file.read(3) == codecs.BOM_UTF8
+            if not block:
+                break
+            block = file.read(_BLOCK)
+            digest.update(block)
     if characters == newlines + returns:
         raise DataError(f"{path}: the file is empty")
-    return TextFile(str(path), digest.hexdigest(), characters - returns, newlines + (last != "\n"))
-
-
-def _not_utf8(path: Path, offset: int) -> DataError:
-    with path.open("rb") as file:
-        before = file.read(offset)
-        byte = file.read(1)
-        file.seek(0)
-        start = file.read(8)
-    for archive, signature in _ARCHIVES.items():
-        if start.startswith(signature):
-            return DataError(f"{path}: is a {archive} archive, which is not read as data: unpack it first")
-    encoding = "UTF-16" if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "SHIFT_JIS"
-    return DataError(
-        f"{path}, line {before.count(10) + 1}: not UTF-8 (byte 0x{byte.hex()} at offset {offset}); "
-        f"save the file as UTF-8, for example: iconv -f {encoding} -t UTF-8 {path.name} > fixed{path.suffix}"
+    return TextFile(
+        str(path), digest.hexdigest(), characters - returns, newlines + (last != "\n"), encoding, separators
     )
 
 
-def lines(path: str | Path) -> Iterator[str]:
+def _is_utf8(path: Path) -> bool:
+    """Whether a file is valid UTF-8 and not just ASCII, which other encodings have too."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    ascii_only = True
+    with suppress(UnicodeDecodeError), open_bytes(path) as file:
+        while block := file.read(_BLOCK):
+            decoder.decode(block)
+            ascii_only = ascii_only and block.isascii()
+        decoder.decode(b"", final=True)
+        return not ascii_only
+    return False
+
+
+def _not_text(path: Path, block: bytes, start: int, newlines: int, place: str, given: str | None) -> DataError:
+    """Return the error for bytes that are invalid in an encoding, the chosen one or else UTF-8, at `start` of a block
+    after so many newlines."""
+    sample = block if b"\0" in block[:SAMPLE] else block[block.rfind(b"\n", 0, start) + 1 :]
+    where = f"{path}, line {newlines + block.count(10, 0, start) + 1}"
+    text = block.decode(errors="replace")
+    bad = text.count("\ufffd")
+    if not given and sum(character > "\x7f" for character in text) > (1 + _RARE) * bad:
+        command = f"iconv -c -f UTF-8 -t UTF-8 {shlex.quote(plain_name(path).name)} > {_renamed(path, 'fixed')}"
+        return DataError(f"{where}: not UTF-8 ({place}), but the text around it is; to remove such bytes: {command}")
+    if given:
+        return DataError(
+            f"{where}: not {given} ({place}), as data.encoding says; {advice(plain_name(path).name, sample[:SAMPLE])}"
+        )
+    return DataError(f"{where}: not UTF-8 ({place}); {advice(plain_name(path).name, sample[:SAMPLE])}")
+
+
+def _no_text(path: Path, block: bytes, line: int, given: str | None) -> DataError:
+    """Return the error for a block with NUL characters, or in an encoding of seven bits."""
+    if not given and likely(block[:SAMPLE]):
+        return DataError(f"{path}: not UTF-8; {advice(plain_name(path).name, block[:SAMPLE])}")
+    return DataError(
+        f"{path}, line {line}: has a NUL character, which no text has; if it is not a binary file, remove them: "
+        f"tr -d '\\000' < {shlex.quote(plain_name(path).name)} > {_renamed(path, 'fixed')}"
+    )
+
+
+def _renamed(path: Path, word: str) -> str:
+    name = plain_name(path)
+    return shlex.quote(f"{name.stem}.{word}{name.suffix}") + " (of the unpacked file)" * (name.name != path.name)
+
+
+def lines(file: TextFile) -> Iterator[str]:
     """Yield lines with their \\n. Nothing else (U+2028, form feed, lone \\r) ends a line: files stay aligned."""
-    with Path(path).open("rb") as file:
-        for number, raw in enumerate(file):
-            line = raw.decode("utf-8-sig" if number == 0 else "utf-8")
-            yield line[:-2] + "\n" if line.endswith("\r\n") else line
+    with io.TextIOWrapper(open_bytes(Path(file.path)), file.encoding, newline="\n") as stream:
+        for number, line in enumerate(stream):
+            text = line.removeprefix("\ufeff") if number == 0 and file.encoding.startswith("utf") else line
+            yield text[:-2] + "\n" if text.endswith("\r\n") else text

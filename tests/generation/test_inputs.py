@@ -1,6 +1,7 @@
 """Inputs of generate.py: lines of files in different formats, and lines typed at a terminal."""
 
 import contextlib
+import gzip
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -35,7 +36,7 @@ def give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
         (b"a\n\nb", ["a", "", "b"]),
         (b"a\n\nb\n", ["a", "", "b"]),
         (b"\xef\xbb\xbfa\r\n\r\nb\r\n", ["a", "", "b"]),
-        (b"a\rb\0c\r", ["a\rb\0c\r"]),
+        (b"a\rb\x01c\r", ["a\rb\x01c\r"]),
         (b"a\n" + b"x" * 1_000_000 + b"\nb\n" + b"y" * 300_000, ["a", "x" * 1_000_000, "b", "y" * 300_000]),
         ("水\u2028と\x85\n".encode(), ["水\u2028と\x85"]),
     ],
@@ -54,6 +55,24 @@ def test_lines_before_one_that_is_not_utf8_are_read(give: Callable[[bytes], None
     failures: list[UserError] = []
     assert list(up_to_failure(read_lines(), failures)) == ["fine"]
     assert str(failures[0]).startswith("standard input: line 2 is not UTF-8 (its byte 5)")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("plain English text.\n".encode("utf-16-le"), "line 1 has characters .* looks like utf-16-le .*iconv"),
+        ("今日は天気がいい。\n".encode("iso2022_jp"), "line 1 has characters .* looks like iso2022_jp"),
+        (b"two \0 words\n", "line 1 has characters that no text has; is it a binary file"),
+        (gzip.compress(b"text\n"), r"is compressed \(gzip\); pass the text: zcat FILE \| python generate.py"),
+        (b"%PDF-1.4\nx", "is a PDF document; .*pdftotext FILE"),
+        (b"PK\x03\x04\0\0", "is a zip file or an Office document"),
+    ],
+)
+def test_input_that_is_no_text_is_named(content: bytes, message: str, give: Callable[[bytes], None]) -> None:
+    """Guards against NUL characters in a prompt, and advice about encodings where a file is compressed."""
+    give(content)
+    with pytest.raises(UserError, match=f"^standard input:? {message}"):
+        list(read_lines())
 
 
 @pytest.mark.parametrize("end", ["quit\nnever read", "exit\nnever read", ""])

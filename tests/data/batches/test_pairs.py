@@ -52,7 +52,7 @@ def test_with_both_directions_every_pair_also_comes_reversed_with_a_tag(
     tmp_path: Path, pairs_config, sampling: float
 ) -> None:
     """Guards against a reversed source without its tag, a tag in the forward direction or on a target, pairs that the
-    tag makes too long for the context, and validation in the other direction."""
+    tag makes too long for the context, validation in the other direction, and the wrong row numbers in reports."""
     whole = prepared(tmp_path, pairs_config, context=100)
     lengths = [max(len(whole.source_tokenizer.encode(text)) for text in pair) for pair in made_pairs()]
     context = max(lengths) + 1  # the longest pair fits, but not with a tag
@@ -65,6 +65,7 @@ def test_with_both_directions_every_pair_also_comes_reversed_with_a_tag(
         assert int((batch.source == tag).sum()) == sum(tagged)
         assert not (batch.targets == tag).any()
         seen.update((is_tagged, *pair) for is_tagged, pair in zip(tagged, pairs_in(batch, data), strict=True))
+        assert [{*made_pairs()[row]} for row in batch.rows] == [{*pair} for pair in pairs_in(batch, data)]
     kept = [pair for pair, length in zip(made_pairs(), lengths, strict=True) if length + 2 <= context]
     assert len(kept) < len(made_pairs())
     assert seen == Counter([(False, en, ja) for en, ja in kept] + [(True, ja, en) for en, ja in kept])

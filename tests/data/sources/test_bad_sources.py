@@ -25,10 +25,7 @@ Config = Callable[..., DataConfig]
         (None, r"data.path=.*book.txt: no such file or folder"),
         (b"", r"book.txt: the file is empty"),
         (b"\n\n\r\n", r"book.txt: the file is empty"),
-        (
-            "良い\n日本".encode() + b"\n\x8b\xc7 Shift-JIS",
-            r"book.txt, line 3: not UTF-8 \(byte 0x8b at offset 14\); .*iconv",
-        ),
+        ("良い\n日本".encode() + b"\n\x8b\xc7 Shift-JIS", r"book.txt, line 3: not UTF-8 \(byte 0x8b at offset 14\)"),
         (b"cut off \xe3\x81", r"book.txt, line 1: not UTF-8 \(byte 0xe3 at offset 8\)"),
         (b"x", r"data.path: the text is too short"),
     ],

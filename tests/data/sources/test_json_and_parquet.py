@@ -17,6 +17,7 @@ from data.errors import DataError
 from data.sources.json_rows import json_rows
 from data.sources.parquet_rows import parquet_rows
 from data.sources.sources import load
+from data.sources.text_files import scan
 from tests.conftest import environment
 from tests.data.conftest import load_rows, pairs, write
 
@@ -29,14 +30,14 @@ def test_texts_that_look_like_dates_or_numbers_stay_text(tmp_path: Path) -> None
     """Guards against a reader that guesses types: it refused a column of dates, which are text."""
     texts = ["2020-01-01", "2020-01-01 10:00:00", "12", "true", "null", "1e5"]
     write(tmp_path / "a.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in texts))
-    assert [row["text"] for row in json_rows(tmp_path / "a.jsonl", TEXT)] == texts
+    assert [row["text"] for row in json_rows(scan(tmp_path / "a.jsonl", tmp_path), TEXT)] == texts
 
 
 def test_a_json_array_of_objects_is_read_like_lines(tmp_path: Path) -> None:
     """Guards .json files as other programs export them, indented over many lines."""
     rows = [{"text": "one"}, {"text": "two", "id": 2}]
     write(tmp_path / "a.json", json.dumps(rows, indent=1))
-    assert [row["text"] for row in json_rows(tmp_path / "a.json", TEXT)] == ["one", "two"]
+    assert [row["text"] for row in json_rows(scan(tmp_path / "a.json", tmp_path), TEXT)] == ["one", "two"]
 
 
 def test_rows_with_other_columns_of_any_type_are_read(tmp_path: Path, pairs_config: Config) -> None:
@@ -104,15 +105,19 @@ def test_a_parquet_file_is_never_unpacked_by_its_first_bytes(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "start", "archive"),
-    [("a.txt", b"\x1f\x8b\x08\0", "gzip"), ("a.txt", b"PK\x03\x04\xff", "zip"), ("a.jsonl", b"\xfd7zXZ\0", "xz")],
+    ("name", "start", "what"),
+    [
+        ("a.txt", b"\x1f\x8b\x08\0", "gzip file"),
+        ("a.txt", b"PK\x03\x04\xff", "archive"),
+        ("a.jsonl", b"\xfd7zXZ\0", "xz file"),
+    ],
 )
-def test_an_archive_is_refused_by_name(
-    tmp_path: Path, text_config: Config, name: str, start: bytes, archive: str
+def test_a_damaged_archive_is_told_from_a_text(
+    tmp_path: Path, text_config: Config, name: str, start: bytes, what: str
 ) -> None:
-    """Guards the advice: an archive needs unpacking, not another encoding. Nothing is unpacked."""
+    """Guards the advice: it needs another copy, not another encoding."""
     write(tmp_path / name, start + b"\xff" * 100)
-    with pytest.raises(DataError, match=rf"{name}: is a {archive} archive, which is not read as data: unpack it first"):
+    with pytest.raises(DataError, match=rf"{name}: the {what} is damaged or incomplete"):
         load_rows(text_config(tmp_path / name), "gpt")
 
 

@@ -266,8 +266,9 @@ def test_max_rows_makes_room_in_memory_for_a_part_of_a_large_folder(
 
 
 @pytest.mark.parametrize("kind", ["txt", "csv", "jsonl"])
+@pytest.mark.parametrize("streaming", [False, True])
 def test_nothing_is_read_beyond_max_rows_where_the_other_splits_have_their_own_files(
-    tmp_path: Path, text_config: Config, kind: str
+    tmp_path: Path, text_config: Config, kind: str, streaming: bool
 ) -> None:
     """Guards quick experiments on a huge corpus: only the requested rows are read and stored."""
     if kind == "txt":
@@ -278,7 +279,8 @@ def test_nothing_is_read_beyond_max_rows_where_the_other_splits_have_their_own_f
         more = row.format("x" * 1000) * 11_000  # the hub library reads 10 MB at a time
         write(tmp_path / "corpus" / f"a.{kind}", row.format("one") + row.format("two") + more + broken)
     valid = write(tmp_path / f"valid.{kind}", '{"text": "three"}' if kind == "jsonl" else "three")
-    rows = load_rows(text_config(tmp_path / "corpus", valid_path=str(valid), max_rows=2), "gpt")
+    config = text_config(tmp_path / "corpus", valid_path=str(valid), max_rows=2, streaming=streaming)
+    rows = load_rows(config, "gpt")
     assert {split: [row["text"] for row in found] for split, found in rows.items()} == {
         "train": ["one", "two"],
         "valid": ["three"],
@@ -291,6 +293,31 @@ def test_max_rows_shortens_training_alone(tmp_path: Path, pairs_config: Config) 
     config = pairs_config(tmp_path / "all.tsv", max_rows=7)
     assert pairs(config) == PAIRS[:7]
     assert pairs(config, "valid") == PAIRS[36:]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("mark", ["<|endoftext|>\n", "<|endoftext|>\n\n", "<|endoftext|>", "<|end_of_text|>\n"])
+def test_separators_of_documents_are_no_text(tmp_path: Path, text_config: Config, mark: str, streaming: bool) -> None:
+    """Guards TinyStories, whose `<|endoftext|>` was learned as text; the separator may be cut by the splits."""
+    stories = ["\none\n\ntwo\n", "three <|endless|>\n", "four\n"]
+    path = write(tmp_path / "a.txt", mark.join(stories) + mark)
+    valid = str(write(tmp_path / "valid.txt", "five\n"))
+
+    def rows(split: str = "train", **settings: object) -> list[str]:
+        documents: dict[object, str] = {}
+        for number, row in enumerate(load_rows(text_config(path, streaming=streaming, **settings), "gpt")[split]):
+            place = row.get("document", number)
+            documents[place] = documents.get(place, "") + row["text"]
+        return list(documents.values())
+
+    assert rows(valid_path=valid) == stories
+    assert rows(valid_path=valid, rows="paragraph") == ["one", "two", "three <|endless|>", "four"]
+    assert rows(valid_path=valid, rows="line") == ["one", "two", "three <|endless|>", "four"]
+    config = text_config(path, valid_path=valid, streaming=streaming)
+    assert load(config, "gpt").notes == ["3 <|endoftext|> separate documents, and are not part of the text"]
+    for tenth in (3, 4, 5, 6):
+        whole = rows(valid_fraction=tenth / 10) + rows("valid", valid_fraction=tenth / 10)
+        assert "".join(whole).replace("\n", "") == "".join(stories).replace("\n", "")
 
 
 # Sentence pairs
@@ -333,8 +360,11 @@ def test_two_aligned_files_by_list_and_by_folder(tmp_path: Path, pairs_config: C
     assert pairs(listed) == pairs(listed, "valid") == PAIRS
     folder = pairs_config(tmp_path, source_column="ja", target_column="en")
     assert pairs(folder) == pairs(folder, "valid") == [(ja, en) for en, ja in PAIRS]
-    with pytest.raises(DataError, match=r"data.source_column=en data.target_column=ja"):
+    write(tmp_path / "dev.de", "".join(f"{n}\n" for n in range(40)))
+    with pytest.raises(DataError, match=r"named by de, en, ja; choose .*data.source_column=de data.target_column=en"):
         load_rows(pairs_config(tmp_path), "translate")
+    with pytest.raises(DataError, match=r"named by de, en, ja; choose"):
+        load_rows(pairs_config(tmp_path, source_column="fr", target_column="en"), "translate")
 
 
 def test_nested_columns_as_on_the_hub(tmp_path: Path, pairs_config: Config) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import lzma
 import os
+import tarfile
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -190,6 +192,17 @@ def zipped(content: bytes) -> bytes:
     return sink.getvalue()
 
 
+def tarred(content: bytes) -> bytes:
+    """Return a tar archive with one file and a link."""
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w") as archive:
+        member, link = tarfile.TarInfo("../train.txt"), tarfile.TarInfo("evil.txt")
+        member.size, link.type, link.linkname = len(content), tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(member, io.BytesIO(content))
+        archive.addfile(link)
+    return sink.getvalue()
+
+
 @st.composite
 def damaged(draw: st.DrawFn, contents: st.SearchStrategy[bytes]) -> bytes:
     """Return file contents, sometimes with bytes changed, cut off, repeated, or packed."""
@@ -234,7 +247,10 @@ CONTENTS = {
     "bin": lone,
     "txt.gz": running.map(gzip.compress),
     "jsonl.gz": json_rows.map(gzip.compress),
+    "txt.xz": running.map(lzma.compress),
+    "txt.zst": running.map(lambda content: pyarrow.Codec("zstd").compress(content, asbytes=True)),
     "zip": running.map(zipped),
+    "tar.gz": running.map(lambda content: gzip.compress(tarred(content))),
     "en": running,
 }
 """Contents by suffix. The file may also have any of the other suffixes."""
@@ -260,7 +276,7 @@ settings = st.fixed_dictionaries(
 
 
 SUITED = {
-    "gpt": ("txt", "txt", "jsonl", "json", "parquet", "csv"),
+    "gpt": ("txt", "txt", "jsonl", "json", "parquet", "csv", "txt.gz", "txt.zst", "zip", "tar.gz"),
     "translate": ("tsv", "tsv", "csv", "jsonl", "parquet", "txt"),
 }
 

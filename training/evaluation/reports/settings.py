@@ -46,6 +46,9 @@ class DataPlace:
     test_path: str | None = None
     """Test file(s)."""
 
+    encoding: str | None = None
+    """Encoding of the files, if it is not UTF-8."""
+
     cache: str | None = None
     """Folder of prepared data."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import re
@@ -246,6 +247,10 @@ def test_moved_data_are_found_and_other_data_are_noticed(folder: Path, evaluate:
     assert json.loads(target.read_text(encoding="utf-8"))["scores"]["loss"]["value"] == loss
     out = evaluate("run=runs/chars", f"data.path={tmp_path / 'other.txt'}", f"json={target}")[1]
     assert "warning: runs/chars was trained on other data" in out
+    packed = tmp_path / "test.txt.gz"
+    packed.write_bytes(gzip.compress("the café .\n".encode("cp1252") * 20))
+    code, _, _ = evaluate("run=runs/chars", f"data.test_path={packed}", "data.encoding=cp1252", f"json={target}")
+    assert code == 0
 
 
 @pytest.mark.slow

@@ -1,0 +1,1 @@
+"""What a path leads to: which files belong together, and which are of another kind."""

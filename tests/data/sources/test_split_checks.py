@@ -1,0 +1,68 @@
+"""Notes on splits that mislead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from data.config import DataConfig
+from data.sources.sources import load
+from tests.data.conftest import made_pairs, made_text, write
+
+PAIRS = made_pairs(300)
+Config = Callable[..., DataConfig]
+
+
+def table(pairs: list[tuple[str, str]]) -> str:
+    """Return the pairs as TSV."""
+    return "".join(f"{en}\t{ja}\n" for en, ja in pairs)
+
+
+def flattering(config: DataConfig, task: str) -> list[str]:
+    """Return the notes on splits."""
+    return [note for note in load(config, task).notes if "flatter" in note or "than the training" in note]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_validation_file_that_is_trained_on_is_told(
+    tmp_path: Path, text_config: Config, pairs_config: Config, streaming: bool
+) -> None:
+    """Guards `data.valid_path` equal to `data.path`: the loss falls to nothing and says nothing."""
+    book = write(tmp_path / "book.txt", made_text())
+    (note,) = flattering(text_config(book, valid_path=str(book), streaming=streaming), "gpt")
+    assert note.startswith("valid: ")
+    assert "also stand" in note
+    all_pairs = write(tmp_path / "all.tsv", table(PAIRS))
+    if not streaming:
+        (note,) = flattering(pairs_config(all_pairs, test_path=str(all_pairs), valid_fraction=0.1), "translate")
+        assert note.startswith("test: 270 of 300 pairs also stand in the training data")
+
+
+def test_doubles_of_training_rows_are_counted(tmp_path: Path, text_config: Config, pairs_config: Config) -> None:
+    """Guards against a random split of rows that occur twice, and a validation file that is a part of the text."""
+    twice = write(tmp_path / "twice.tsv", table(PAIRS + PAIRS[:7]))
+    (note,) = flattering(pairs_config(twice), "translate")
+    assert note.startswith("valid: 7 of 31 pairs also stand in the training data")
+    lines = "".join(f"a long line of text that is number {n} of all\n" for n in range(200))
+    book = write(tmp_path / "book.txt", lines)
+    part = write(tmp_path / "part.txt", lines[:3000] + "another long line that stands nowhere else in it\n" * 9)
+    (note,) = flattering(text_config(book, valid_path=str(part)), "gpt")
+    assert note == "valid: 88 % of its longer lines also stand in the training data, and its scores flatter"
+    assert flattering(text_config(book), "gpt") == []
+
+
+@pytest.mark.parametrize(("reverse", "what"), [(False, "longer"), (True, "shorter")])
+def test_data_sorted_by_length_are_told(
+    tmp_path: Path, text_config: Config, pairs_config: Config, reverse: bool, what: str
+) -> None:
+    """Guards against validating on the longest tenth of a sorted corpus."""
+    ordered = sorted(PAIRS, key=lambda pair: len(pair[0]), reverse=reverse)
+    config = pairs_config(write(tmp_path / "sorted.tsv", table(ordered)))
+    (note,) = flattering(config, "translate")
+    assert note.startswith(f"valid: its pairs are {what} than the training pairs (")
+    assert note.endswith("set data.split=random")
+    config.split = "random"
+    assert flattering(config, "translate") == []
+    assert flattering(pairs_config(write(tmp_path / "mixed.tsv", table(PAIRS))), "translate") == []
