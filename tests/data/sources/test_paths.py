@@ -181,7 +181,7 @@ KINDS = [
     ("page.html", b"<p>no head", "HTML page"),
     ("a.eaf", XML + b"<ANNOTATION_DOCUMENT a='b'>", "ELAN annotation; .*Export As"),
     ("a.xml", XML + b"<corpus>", r"XML file \(<corpus>\)"),
-    ("a.xml.gz", gzip.compress(XML + b"<mediawiki>"), "dump of a wiki"),
+    ("a.xml.gz", gzip.compress(XML + b"<mediawiki>", mtime=0), "dump of a wiki"),
     ("test.sgm", b'<srcset setid="x">', "test set of WMT.*grep '<seg'"),
     ("a.ipynb", b'{"cells": []}', "notebook"),
 ]
