@@ -60,6 +60,15 @@ class DataConfig:
     """Set to true if CSV/TSV files start with a line of column names. If false, a file whose first line contains the
     name of a requested column is rejected."""
 
+    separator: str | None = None
+    """What separates the cells of a CSV or TSV file: `comma`, `semicolon`, `tab`, `pipe` or other signs, such as
+    `|||`. null recognises it."""
+
+    quoting: str | None = None
+    """Quotes in CSV and TSV files: `csv` (a cell may be enclosed in double quotes, and then hold separators, line
+    breaks and doubled quotes) or `none` (quotes are text). null: `csv`, but between tabs `none`, unless the first rows
+    are quoted consistently."""
+
     encoding: str | None = None
     """Encoding of text files that are not UTF-8, such as `cp1252`, `cp932` or `utf-16-le`. A byte order mark at the
     beginning of a file (UTF-16, UTF-32) needs no setting."""
@@ -153,6 +162,9 @@ class TokenizerConfig:
 LEAST_COVERAGE = 0.98
 """Least `character_coverage` that SentencePiece accepts."""
 
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+"""Characters by their names in `data.separator`."""
+
 HUB_ONLY = ("revision", "train_split", "valid_split", "test_split")
 """Settings that apply to datasets of the hub alone."""
 
@@ -180,6 +192,16 @@ def problems(config: DataConfig) -> list[str]:
     elif config.encoding is not None and not is_text_encoding(config.encoding):
         names = "cp1252, cp1251, cp932, gb18030 or utf-16-le"
         found.append(f"data.encoding={config.encoding}: no encoding of this name; use one like {names}")
+    separator = SEPARATORS.get(config.separator or "", config.separator or "")
+    if separator and not re.fullmatch(r"[^\w\s\"]+|\t", separator):
+        found.append(f"data.separator={separator!r}: must be {', '.join(SEPARATORS)} or signs that are no letters")
+    if len(separator) > 1 and config.quoting == "csv":
+        found.append(f"data.quoting=csv: quotes enclose cells only between single characters, not {separator}")
+    if config.quoting not in (None, "csv", "none"):
+        found.append(f"data.quoting={config.quoting}: must be csv (quotes enclose cells) or none (quotes are text)")
+    for name in ("separator", "quoting"):
+        if getattr(config, name) is not None and config.source not in ("text", "pairs"):
+            found.append(f"data.{name}: is for CSV and TSV files of data=text and data=pairs; remove it")
     if config.streaming and config.source == "primer":
         found.append("data.streaming: is not available for the built-in corpus, which is small; set it to false")
     if config.streaming and config.split != "contiguous":

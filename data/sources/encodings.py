@@ -35,6 +35,9 @@ _KANA = re.compile("[\u3041-\u30ff]")
 _MANY = 0.2
 """Share of kana among the characters beyond ASCII of a text that is Japanese, which the library takes for Korean."""
 
+_SIGNS = re.compile(rb"[!-/:-@\[-`{-~]{2,}")
+"""Separators such as `+++$+++`, for which the library does not take a file for a text."""
+
 _LATIN = ("cp1252", "cp1250", "cp1254", "iso8859_2", "cp1257")
 """Encodings of the Latin alphabet, which the library confuses; the common ones first."""
 _CLOSE = 0.1
@@ -89,7 +92,8 @@ def likely(sample: bytes) -> str | None:
             return name
     from charset_normalizer import from_bytes
 
-    matches = list(from_bytes(sample, cp_isolation=_COMMON))
+    found_in = (from_bytes(text, cp_isolation=_COMMON) for text in (sample, _SIGNS.sub(b" ", sample)))
+    matches = next((list(found) for found in found_in if found), [])
     close = [match for match in matches if match.chaos <= matches[0].chaos + _CLOSE]
     if not close:
         return None

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from data.config import DataConfig
 from data.errors import DataError
 from data.sources.compressed import is_archive, open_bytes, plain_name, unpack
 from data.sources.download import download, is_url
+from data.sources.formats import markup
 from data.sources.paths.foreign import check_kind, foreign
 from data.sources.paths.partners import partners
 from data.sources.text_files import scan
@@ -32,8 +34,11 @@ Entries = list[tuple[Path, ...]]
 
 _FORMATS = {".tsv": "tsv", ".csv": "csv", ".parquet": "parquet", ".txt": "text", ".text": "text"}
 _FORMATS |= dict.fromkeys((".jsonl", ".ndjson", ".json", ".jsonlines", ".jl"), "json")
+_FORMATS |= markup.FORMATS
 _NO_DATA = {"readme", "license", "licence", "copying", "sources"}
 _LONGEST_LINE = 1 << 20  # bytes of a first line that is tried as JSON
+_FIRST_LINES = 20
+"""Lines that show a table by their tabs."""
 _LOOKED_AT = 1000
 """Files below a folder without data that are looked at to name the sub-folder that has them."""
 
@@ -43,7 +48,8 @@ class Located:
     """Files of each split."""
 
     format: str
-    """`text`, `tsv`, `csv`, `json` (lines), `parquet` or `aligned`."""
+    """`text`, `tsv`, `csv`, `json`, `parquet`, `aligned`, `translations` (TMX, XLIFF, PO) or
+    `subtitles` (two files)."""
 
     splits: dict[str, Entries]
 
@@ -86,8 +92,10 @@ def locate(config: DataConfig, task: str) -> Located:
         found = ", ".join(f"{kind} ({entry[0].name})" for kind, entry in sorted(formats.items()))
         raise DataError(f"data.path: the files are of different kinds: {found}; name files of one kind")
     if "text" in formats and "train" in splits:
-        notes += _json_note(splits["train"][0][0])
-    return Located(next(iter(formats)), splits, notes)
+        notes += _first_line_note(splits["train"][0][0])
+    ((kind, entry),) = formats.items()
+    markup.check_readable(kind, entry, task)
+    return Located(kind, splits, notes)
 
 
 def _named_splits(path: str, config: DataConfig, task: str, notes: list[str]) -> tuple[list[Path], dict[str, Entries]]:
@@ -144,9 +152,9 @@ def _archived(file: Path, config: DataConfig, task: str, notes: list[str]) -> En
 
 
 def _format(entry: tuple[Path, ...], task: str) -> str:
-    if len(entry) == 2:
-        return "aligned"
     kind = _kind(entry[0]) or "text"
+    if len(entry) == 2:
+        return kind if kind in markup.FORMATS.values() else "aligned"
     # Pairs in a .txt file are tab-separated (as Anki and Tatoeba export them).
     return "tsv" if kind == "text" and task == "translate" else kind
 
@@ -180,10 +188,22 @@ def _check_alone(file: Path, config: DataConfig) -> None:
                 raise DataError(f"{file}: is one of two aligned files; give both: {sides[0]},{sides[1]}")
 
 
-def _json_note(file: Path) -> list[str]:
-    """Return a note if the first line of a text file is a JSON object."""
+def _first_line_note(file: Path) -> list[str]:
+    """Return a note if a text file begins with JSON, a tag of WikiExtractor or rows of a table."""
     with suppress(OSError, ValueError, RecursionError), open_bytes(file) as stream:
-        if isinstance(json.loads(stream.readline(_LONGEST_LINE)), dict):
+        begin = [stream.readline(_LONGEST_LINE) for _ in range(_FIRST_LINES)]
+        first = begin[0]
+        if first.startswith(b"<doc id="):
+            way = "grep -v -e '^<doc ' -e '^</doc>' leaves them out, and WikiExtractor --json writes none"
+            return [f"{file.name}: has lines <doc …>, which are read as text; {way}"]
+        widths = {max(line.count(b"\t"), line.count(b" +++$+++ ")) for line in begin}
+        if len(widths) == 1 and widths != {0}:
+            way = "to read one of its columns, name it .tsv and set data.text_column to its number"
+            return [f"{file.name}: looks like a table and is read as text; {way}"]
+        if re.match(rb"([\w.$ ]+=)? *[\[{]\s*$", first):
+            way = "to read its columns, name it .json, without what stands around the JSON"
+            return [f"{file.name}: looks like JSON and is read as text; {way}"]
+        if isinstance(json.loads(first), dict):
             name = f"{plain_name(file).stem}.jsonl"
             return [f"{file.name}: has JSON objects and is read as text; to read one of their columns, name it {name}"]
     return []
@@ -287,7 +307,7 @@ def _chosen(files: list[Path], config: DataConfig, task: str, notes: list[str]) 
         if _kind(file) and plain_name(file).stem.lower() not in _NO_DATA:
             kinds.setdefault(_format((file,), task), []).append((file,))
     order = ("tsv", "csv", "json", "parquet") if task == "translate" else ("text", "json", "parquet", "csv", "tsv")
-    return next((kinds[kind] for kind in order if kind in kinds), [])
+    return next((kinds[kind] for kind in (*order, *markup.FORMATS.values()) if kind in kinds), [])
 
 
 def _by_name(path: str, entries: Entries, folders: Iterable[Path], chosen: bool = False) -> dict[str, Entries]:
@@ -336,7 +356,11 @@ def _nothing_found(place: Path, files: list[Path], config: DataConfig, task: str
     for file in files[:_LOOKED_AT]:
         if found := foreign(file):
             return f"{where}: has no data files, and {file.name} {found}"
-    inside = [file for file in islice(place.rglob("*"), _LOOKED_AT * place.is_dir()) if file.is_file()]
+    inside = [
+        file
+        for file in islice(place.rglob("*"), _LOOKED_AT * place.is_dir())
+        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(place).parts)
+    ]
     aligned = [pair[0] for pair in partners(inside, config)[0]] if task == "translate" else []
     folders = dict.fromkeys(file.parent for file in (*filter(_kind, inside), *aligned) if file.parent != place)
     if folders:
@@ -350,6 +374,10 @@ def _nothing_found(place: Path, files: list[Path], config: DataConfig, task: str
         if place.is_dir():
             return f"{where}: has no data files, and its archives have none either ({_listed(archives)})"
         return f"{where}: has archives inside ({_listed(archives)}), which are not unpacked; unpack it, give the folder"
+    endings = Counter(file.suffix for file in inside if file.suffix and task == "gpt" and foreign(file) is None)
+    for ending, number in endings.most_common(1):
+        fix = f"to read them as text, set data.path='{place}/**/*{ending}'"
+        return f"{where}: has no data files (.txt, .jsonl, .csv, …), but {number:,} named *{ending}; {fix}"
     if not files:
         others = [each.name for each in place.iterdir()] if place.is_dir() else []
         empty = f"the {'folder' if place.is_dir() else 'archive'} is empty"

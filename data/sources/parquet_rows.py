@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ def parquet_rows(path: Path, columns: Columns) -> Iterator[dict[str, str]]:
     try:
         with ParquetFile(path) as file:
             there = file.schema_arrow.names
-            tops = {name.partition(".")[0] for _, name in columns.values()}
-            # All columns are read, so that the error lists them, if one is missing.
-            wanted = [name for name in there if name in tops] if tops <= set(there) else there
+            # A dot leads into a nested column or is part of a name. If one is missing, the error lists all.
+            parts = [[top for top in there if f"{name}.".startswith(f"{top}.")] for _, name in columns.values()]
+            wanted = list(dict.fromkeys(chain.from_iterable(parts))) if all(parts) else there
             for batch in file.iter_batches(_BATCH, columns=wanted):
                 for row in batch.to_pylist():
                     yield _picked(row, columns, path)

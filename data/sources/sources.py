@@ -19,14 +19,19 @@ from data.config import HUB_ONLY, DataConfig
 from data.errors import DataError
 from data.processes import uncollected
 from data.sources.arrow_file import arrow_table
+from data.sources.compressed import plain_name
 from data.sources.files import Located, locate
+from data.sources.formats.dialect import Dialect, recognised
+from data.sources.formats.subtitles import subtitle_rows
+from data.sources.formats.translation_files import translation_rows
 from data.sources.hub import hub_content, hub_splits
 from data.sources.json_rows import json_rows
 from data.sources.parquet_rows import parquet_rows
+from data.sources.row_checks import Row, without_empty_sides
 from data.sources.running_text import chunks, documents, fragments, paragraphs, separator_note, text_lines
 from data.sources.split_checks import same_files, split_notes
 from data.sources.splits import contiguous_bounds, fractions, split_rows
-from data.sources.tables import aligned_rows, default_columns_note, pick, table_rows, wanted_columns
+from data.sources.tables import aligned_rows, default_columns_note, dialect_notes, pick, table_rows, wanted_columns
 from data.sources.text_files import TextFile, scan
 
 if TYPE_CHECKING:
@@ -38,8 +43,6 @@ _PRIMER_ROWS = 1000  # rows per Arrow table, few enough that the worker processe
 _PLACES = ("cache", "path", "valid_path", "test_path")
 _NO_CONTENT = (*_PLACES, *HUB_ONLY, "valid_tokens", "batch_tokens", "length_multiple", "both_directions")
 """Settings that are no part of the key: they do not change the rows, or `hub_content` stands for them."""
-
-Row = dict[str, Any]
 
 Build = Callable[[list[str], Path | None], dict[str, Any]]
 """Builds the rows of each split. Arguments: the list of notes to extend, and a folder for tables (None: stream)."""
@@ -83,6 +86,8 @@ def load(config: DataConfig, task: str, *, needs_valid: bool = True) -> Rows:
     if config.source in ("text", "pairs"):
         located = locate(config, task)
         notes += located.notes
+        if located.format not in ("csv", "tsv") and (config.separator or config.quoting):
+            raise DataError(f"data.separator, data.quoting: are for CSV and TSV, but {config.path} is {located.format}")
         files = _scanned(located, config)
         content = {split: [[file.sha256 for file in entry] for entry in entries] for split, entries in files.items()}
         key = content_key(task=task, format=located.format, content=content, **settings)
@@ -157,7 +162,7 @@ def _no_progress_bars() -> Iterator[None]:
 def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFile]]]:
     """Scan all files that are needed. Raises DataError for files that are not UTF-8, empty or not aligned."""
     memory = cache_folder(config, "scans")
-    text = located.format != "parquet"
+    text = located.format not in ("parquet", "translations")
     documents_alone = located.format == "text" and config.rows == "document"
     splits = dict(located.splits)
     if documents_alone and "train" in splits:
@@ -167,7 +172,7 @@ def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFi
         for split, entries in splits.items()
     }
     for entry in chain.from_iterable(files.values()):
-        if len(entry) == 2 and entry[0].lines != entry[1].lines:
+        if located.format == "aligned" and entry[0].lines != entry[1].lines:
             raise DataError(
                 f"{entry[0].path} has {entry[0].lines:,} lines but {entry[1].path} has {entry[1].lines:,}: "
                 "aligned files need a translation on the same line; find where they diverge and fix it"
@@ -193,11 +198,24 @@ def _file_splits(
     if kind == "text" and config.rows == "document":
         return _document_splits(config, {split: [file for (file,) in found] for split, found in files.items()}, scratch)
     sources = {split: partial(_file_rows, config, task, kind, entries) for split, entries in files.items()}
-    splits = _row_splits(sources, config, task, notes, scratch)
-    if scratch and kind in ("tsv", "csv") and not config.header:
-        first = next(_without_empty_sides(next(iter(sources.values()))(), task, "", []))
-        notes += default_columns_note(wanted_columns(config, task), first)
+    first_files = next(iter(files.values()))[0]  # of the training split, unless a test file is alone
+    languages: tuple[str, str] | None = None
+    if kind == "aligned":
+        first, second = (plain_name(Path(file.path)).suffix for file in first_files)
+        languages = first, second
+    splits = _row_splits(sources, config, task, notes, scratch, languages)
+    if kind in ("tsv", "csv"):
+        tables = [(file, kind, _dialect(file, kind, config)) for (file,) in chain.from_iterable(files.values())]
+        notes += dialect_notes(tables, config.header)
+        if scratch and not config.header:
+            row = next(without_empty_sides(next(iter(sources.values()))(), task, "", []))
+            dialect = _dialect(first_files[0], kind, config)
+            notes += default_columns_note(wanted_columns(config, task), row, dialect)
     return splits
+
+
+def _dialect(file: TextFile, kind: str, config: DataConfig) -> Dialect:
+    return recognised(file, kind, config.separator, config.quoting)
 
 
 def _tables(sources: dict[str, Iterator[Row]], folder: Path) -> dict[str, Dataset]:
@@ -249,32 +267,16 @@ def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[Text
     for entry in entries:
         if kind == "aligned":
             yield from aligned_rows(*entry)
+        elif kind == "subtitles":
+            yield from subtitle_rows(*entry)
+        elif kind == "translations":
+            yield from translation_rows(Path(entry[0].path), columns)
         elif kind in ("tsv", "csv"):
-            yield from table_rows(kind, entry[0], columns, config.header)
+            yield from table_rows(entry[0], _dialect(entry[0], kind, config), columns, config.header)
         elif kind == "json":
             yield from json_rows(entry[0], columns)
         else:
             yield from parquet_rows(Path(entry[0].path), columns)
-
-
-def _without_empty_sides(
-    rows: Iterable[Row], task: str, split: str, notes: list[str], most: int | None = None
-) -> Iterator[Row]:
-    """Yield up to `most` rows without an empty side; white space around both sides of a pair is stripped."""
-    kept = dropped = 0
-    for row in rows:
-        if task == "translate":
-            row = row | {"source": row["source"].strip(), "target": row["target"].strip()}
-        if all(row[name] for name in (("source", "target") if task == "translate" else ("text",))):
-            yield row
-            kept += 1
-            if kept == most:  # before reading the next row
-                break
-        else:
-            dropped += 1
-    if dropped:
-        what = "pairs with an empty side" if task == "translate" else "empty rows"
-        notes.append(f"{split}: {dropped:,} {what} were left out")
 
 
 def _row_splits(
@@ -283,14 +285,17 @@ def _row_splits(
     task: str,
     notes: list[str],
     scratch: Path | None,
+    languages: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the non-empty rows of each split, with only the required training rows: tables in `scratch`, or streamed
     rows, which are counted first if validation or test is split off them."""
     shares = fractions(config, list(sources))
     most = {"train": _rows_to_read(config, list(sources))}
     if scratch:
+        languages = languages or (config.source_column, config.target_column)
         found = {
-            split: _without_empty_sides(read(), task, split, notes, most.get(split)) for split, read in sources.items()
+            split: without_empty_sides(read(), task, split, notes, most.get(split), languages)
+            for split, read in sources.items()
         }
         return _split(_tables(found, scratch), config, shares)
     import datasets
@@ -301,7 +306,7 @@ def _row_splits(
     }
     # One more pass over the text: empty rows are counted before the stream, which cannot report them, begins.
     totals = {
-        split: sum(1 for _ in _without_empty_sides(source(), task, split, notes, most.get(split)))
+        split: sum(1 for _ in without_empty_sides(source(), task, split, notes, most.get(split)))
         for split, source in sources.items()
     }
     if shares:
@@ -314,7 +319,7 @@ def _row_splits(
 
 
 def _rows_of(source: Callable[[], Iterator[Row]]) -> Iterator[Row]:
-    yield from _without_empty_sides(source(), "gpt", "", [])
+    yield from without_empty_sides(source(), "gpt", "", [])
 
 
 def _split(tables: dict[str, Dataset], config: DataConfig, shares: dict[str, float]) -> dict[str, Dataset]:

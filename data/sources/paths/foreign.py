@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import shlex
 import zipfile
@@ -65,6 +66,18 @@ _SIGNATURES = [
 ]
 """The beginning of a file, what it is, and what to do; NAME stands for its name."""
 
+_TREEBANK = "a treebank (CoNLL-U)", "take its text out: sed -n 's/^# text = //p' NAME > text.txt"
+_MARKED = [
+    (
+        rb"WEBVTT\b|\d+\s+\d+:\d\d:\d\d[.,]\d+ *-->|\[Script Info\]|\{\d+\}\{\d+\}",
+        "a file of subtitles",
+        "pairs are read from two of them, named NAME.srt or NAME.vtt",
+    ),
+    (rb"(#[^\n]*\n\s*)*msgid ", "a file of translations (PO)", "its pairs are read with data=pairs, named NAME.po"),
+    (rb"(#[^\n]*\n)+1\t([^\t\n]+\t){8}", *_TREEBANK),
+]
+"""The beginning of a text with marks, as in `_SIGNATURES`."""
+
 _ZIPPED = [
     ("xl/workbook.", "an Excel workbook", _SHEET),
     ("word/document", "a Word document", _TEXT),
@@ -92,12 +105,17 @@ _ROOTS = {
         "an ELAN annotation",
         "in ELAN: File > Export As > Tab-delimited Text, and choose the column with data.text_column",
     ),
-    "tmx": ("a translation memory (TMX)", "its pairs are for task=translate data=pairs"),
-    "xliff": ("a translation file (XLIFF)", "its pairs are for task=translate data=pairs"),
+    "tmx": ("a translation memory (TMX)", "its pairs are read with task=translate data=pairs, named NAME.tmx"),
+    "xliff": ("a translation file (XLIFF)", "its pairs are read with task=translate data=pairs, named NAME.xlf"),
     "mediawiki": ("a dump of a wiki", "take its text out: python -m wikiextractor.WikiExtractor --json NAME"),
     "tei": (
         "a TEI document",
         "take its text out: xmllint --xpath 'string(//*[local-name()=\"text\"])' NAME > book.txt",
+    ),
+    "ts": ("a file of Qt Linguist", "make a file of pairs (translate-toolkit): ts2po NAME pairs.po"),
+    "resources": (
+        "a file of an Android app with texts by keys",
+        "make pairs of two such files (translate-toolkit): android2po -t SOURCE NAME pairs.po",
     ),
     "svg": ("a picture", _NOT_HERE),
 }
@@ -106,13 +124,16 @@ _ROOTS |= dict.fromkeys(
     ("a test set of WMT with markup", "take its lines out: grep '<seg' NAME | sed 's/<[^>]*>//g' > lines.txt"),
 )
 _MARKUP = re.compile(
-    rb"\s*(?:<!--.*?-->\s*)*(<\?xml\b|<!doctype\b|<(html|tmx|xliff|mediawiki|tei|svg|srcset|refset|tstset|mteval)\b)",
+    rb"\s*(?:<!--.*?-->\s*)*(<\?xml\b|<!doctype\b|<(html|tmx|xliff|mediawiki|tei|svg|resources|srcset|refset|tstset|mteval)\b)",
     re.I | re.S,
 )
 _ROOT = re.compile(rb"<(?!doctype|xml)([a-z][\w.-]*)(?::([a-z][\w.-]*))?", re.I)
 
 _NAMES = {".ipynb": ("a notebook", "take its text out: jupyter nbconvert --to markdown NAME")}
-_NAMES |= {".eaf": _ROOTS["annotation_document"], ".xml": ("an XML file", _MARKS)}
+_NAMES |= {
+    ".lrc": ("a song with the times of its lines", r"take its text out: sed 's/\[[^][]*\]//g' NAME > lyrics.txt")
+}
+_NAMES |= {".conllu": _TREEBANK, ".eaf": _ROOTS["annotation_document"], ".xml": ("an XML file", _MARKS)}
 _NAMES |= dict.fromkeys((".html", ".htm", ".xhtml", ".mhtml", ".mht"), _HTML)
 """Files whose beginning need not show what they are, by their ending."""
 
@@ -126,10 +147,11 @@ def foreign(path: Path, text: bool = True) -> str | None:
             start = stream.read(_START)
     except OSError:  # whoever reads the file reports it
         return None
-    found = _signed(start) or (_zipped(path) if start.startswith(b"PK\x03\x04") else None)
+    found = _signed(start, _SIGNATURES) or (_zipped(path) if start.startswith(b"PK\x03\x04") else None)
     if found is None and text:
-        suffix = plain_name(path).suffix.lower()
-        found = _NUMBERS if suffix == ".bin" and b"\0" in start else _markup(start) or _NAMES.get(suffix)
+        suffix, start = plain_name(path).suffix.lower(), start.removeprefix(codecs.BOM_UTF8)
+        found = _NUMBERS if suffix == ".bin" and b"\0" in start else None
+        found = found or _markup(start) or _signed(start, _MARKED) or _NAMES.get(suffix)
     if found is None:
         return None
     what, way = found
@@ -142,12 +164,12 @@ def foreign_start(start: bytes) -> str | None:
         return f"is compressed ({kind}); pass the text: {_CATS[kind]} FILE | python generate.py …"
     if start.startswith(b"PK\x03\x04"):
         return "is a zip file or an Office document; pass its text"
-    found = _signed(start)
+    found = _signed(start, _SIGNATURES)
     return f"is {found[0]}; {(found[1] or 'it ' + _NOT_HERE).replace('NAME', 'FILE')}" if found else None
 
 
-def _signed(start: bytes) -> tuple[str, str] | None:
-    return next(((what, way) for pattern, what, way in _SIGNATURES if re.match(pattern, start, re.DOTALL)), None)
+def _signed(start: bytes, signatures: list[tuple[bytes, str, str]]) -> tuple[str, str] | None:
+    return next(((what, way) for pattern, what, way in signatures if re.match(pattern, start, re.DOTALL)), None)
 
 
 def _zipped(path: Path) -> tuple[str, str] | None:
@@ -173,7 +195,7 @@ def _zipped(path: Path) -> tuple[str, str] | None:
 
 def _markup(start: bytes) -> tuple[str, str] | None:
     """Return what a file is that begins with the markup of XML or HTML."""
-    found = _MARKUP.match(start.removeprefix(b"\xef\xbb\xbf"))
+    found = _MARKUP.match(start)
     if not found:
         return None
     root = _ROOT.search(re.sub(rb"<!--.*?-->", b"", start, flags=re.DOTALL), found.start())

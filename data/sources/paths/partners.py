@@ -21,7 +21,7 @@ pol por ron rus slk slv spa srp swe tam tel tha tur ukr urd vie yue zho"""
 """ISO 639-1, and the longer codes of the languages that corpora name so (`jpn`, `eng_Latn`)."""
 _WORDS = "|".join(f"{_SIDES} {_LANGUAGES}".split())
 _REGION = "([-_](?-i:[A-Z]{2}|[A-Z][a-z]{3}|cn|tw|hk|br))?"
-_TABLES = (
+TABLES = (
     ".tsv",
     ".csv",
     ".json",
@@ -51,7 +51,7 @@ def partners(files: Iterable[Path], config: DataConfig) -> tuple[list[tuple[Path
     groups: dict[tuple[Path, str, str], dict[str, Path]] = {}
     for file in files:
         name = plain_name(file).name
-        if (found := [*pattern.finditer(name)]) and not name.lower().endswith(_TABLES):
+        if (found := [*pattern.finditer(name)]) and not name.lower().endswith(TABLES):
             start, end = found[-1].span()
             groups.setdefault((file.parent, name[:start], name[end:]), {})[name[start:end]] = file
     sets = [sides for sides in groups.values() if len(sides) > 1]

@@ -63,9 +63,13 @@ def test_more_rows_than_the_built_in_corpus_has_are_refused(tmp_path: Path, monk
         (
             "a.tsv",
             "one\t一\ntwo\n",
-            r"a.tsv, line 2: there is no column 2 \(data.target_column=target\); the line has 1",
+            r"a.tsv, line 2: has 1 cell separated by tab \(.two.\), but .* column 2 \(data.target_column=target",
         ),
-        ("a.csv", "one,一\n\ntwo\n", r"a.csv, line 3: there is no column 2 \(data.target_column=target\)"),
+        (
+            "a.csv",
+            "one,一\n\ntwo\n",
+            r"a.csv, line 3: has 1 cell separated by , .* column 2 \(data.target_column=target\)",
+        ),
         ("a.jsonl", '{"source": "a", "target": "b"}\n{"source": \n', r"a.jsonl, line 2: cannot be read as json"),
         ("a.jsonl", '{"source": "a"}\n', r"data.target_column=target: .*a.jsonl has no such column; it has: source"),
         ("a.jsonl", '{"source": "a", "target": 3}\n', r"data.target_column=target: .*has int there, not text"),

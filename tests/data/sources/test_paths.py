@@ -138,6 +138,46 @@ def test_a_file_is_never_a_glob(tmp_path: Path, text_config: Config, pairs_confi
 # Files of other kinds
 
 
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["en.yml", "ja.yml"], "texts with keys, .*a language at the top .*yaml2po -t .*/en.yml .*/ja.yml pairs.po"),
+        (["en.json", "ja.json"], "texts with keys, .*json2po -t"),
+        (["en.arb"], "texts with keys, .*arb2po -t SOURCE en.arb pairs.po"),
+        (
+            ["en.lproj/L.strings", "ja.lproj/L.strings"],
+            "prop2po --personality=strings --encoding=utf-8 -t .*en.lproj.*ja.lproj",
+        ),
+        (["a.en.jsonl", "a.ja.jsonl"], "is a table; give one table that has both columns, or two text files"),
+        (["a.en.csv", "a.ja.csv"], "is a table; give one table"),
+    ],
+)
+def test_two_files_that_are_no_sentences_by_lines_are_refused(
+    tmp_path: Path, pairs_config: Config, names: list[str], message: str
+) -> None:
+    """Guards against training on keys, quotes and braces: the messages of apps often have equally many lines."""
+    for name in names:
+        write(tmp_path / name, 'menu: "open"\n' * 40)
+    with pytest.raises(DataError, match=message):
+        load_rows(pairs_config(",".join(str(tmp_path / name) for name in names)), "translate")
+
+
+@pytest.mark.parametrize(
+    ("start", "note"),
+    [
+        ('<doc id="0" url="x" title="y">', r"has lines <doc …>, which are read as text; grep -v"),
+        ("window.YTD.tweets.part0 = [", "looks like JSON and is read as text; to read its columns, name it .json"),
+        ("{", "looks like JSON and is read as text"),
+        ("Go.\tVa !\n" * 40, "looks like a table and is read as text; to read one of its columns, name it .tsv"),
+        ("L1 +++$+++ u0 +++$+++ Hi!\n" * 40, "looks like a table and is read as text"),
+    ],
+)
+def test_what_the_first_line_shows_is_told(tmp_path: Path, text_config: Config, start: str, note: str) -> None:
+    """Guards marks that a model would learn and write."""
+    notes = load(text_config(write(tmp_path / "wiki_00", f"{start}\n{made_text()}")), "gpt").notes
+    assert any(note in line for line in notes)
+
+
 def zipped(*names: str, **contents: str) -> bytes:
     """Return a zip file with these names, or contents."""
     sink = io.BytesIO()
@@ -183,6 +223,16 @@ KINDS = [
     ("a.xml", XML + b"<corpus>", r"XML file \(<corpus>\)"),
     ("a.xml.gz", gzip.compress(XML + b"<mediawiki>", mtime=0), "dump of a wiki"),
     ("test.sgm", b'<srcset setid="x">', "test set of WMT.*grep '<seg'"),
+    ("a.xml", b"<resources xmlns:a='b'>\n<string name='x'>", "Android app .*android2po -t SOURCE a.xml pairs.po"),
+    ("a.ts", XML + b"<!DOCTYPE TS><TS version='2.1'>", "Qt Linguist; .*ts2po a.ts pairs.po"),
+    ("a.lrc", b"[00:08.62]a line\n", "song with the times .*sed"),
+    ("a.txt", b"\xef\xbb\xbf1\r\n00:00:01,000 --> 00:00:02,000\r\nYes.", "subtitles; .*named a.txt.srt"),
+    ("a.txt", b"WEBVTT\n\n", "subtitles; "),
+    ("a.txt", b"[Script Info]\n", "subtitles; "),
+    ("a.txt", b"{0}{72}Yes.\n", "subtitles; "),
+    ("a.txt", b'# German\n#\n\nmsgid ""\nmsgstr ""\n', "translations .PO.; .*data=pairs, named a.txt.po"),
+    ("a.txt", b"# sent_id = 1\n1" + b"\tA" * 9 + b"\n", "treebank"),
+    ("a.conllu", b"# text = A dog.\n1\tA\ta\tDET\n", "treebank .*sed -n"),
     ("a.ipynb", b'{"cells": []}', "notebook"),
 ]
 
@@ -221,6 +271,12 @@ def test_a_folder_whose_data_are_deeper_is_explained(tmp_path: Path, text_config
         write(tmp_path / "clone" / name, "x")
     with pytest.raises(DataError, match=r"data.path=.*clone/data, or data=hub data.path=.*clone, or a glob"):
         load_rows(text_config(tmp_path / "clone"), "gpt")
+    for name in ("a/one.md", "b/two.md", "b/c.png", ".obsidian/app.json"):
+        write(tmp_path / "notes" / name, made_text() if name.endswith("md") else b"\x89PNG")
+    with pytest.raises(DataError, match=r"has no data files .*, but 2 named \*.md; .*data.path='(.*)'") as refusal:
+        load_rows(text_config(tmp_path / "notes"), "gpt")
+    glob = str(refusal.value).rpartition("data.path=")[2].strip("'")
+    assert texts(text_config(glob))[0] == made_text()
 
 
 def test_a_column_that_no_text_has_is_refused(tmp_path: Path, text_config: Config) -> None:

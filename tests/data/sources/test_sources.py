@@ -194,11 +194,12 @@ def test_names_of_aligned_files_may_hold_commas(tmp_path: Path, pairs_config: Co
 def test_columns_taken_by_their_place_are_told(tmp_path: Path, pairs_config: Config) -> None:
     """Guards files with other column names: a note shows the beginning of the columns that are read by default."""
     write(tmp_path / "a.csv", "japanese,english,id\n" + "".join(f"{ja},{en},{n}\n" for n, (en, ja) in enumerate(PAIRS)))
-    (note,) = load(pairs_config(tmp_path / "a.csv"), "translate").notes
+    *_, note = load(pairs_config(tmp_path / "a.csv"), "translate").notes
     assert note.startswith(
         "source is column 1, which begins with 'japanese'; target is column 2, which begins with 'english'"
     )
-    assert load(pairs_config(tmp_path / "a.csv", source_column="2", target_column="1"), "translate").notes == []
+    chosen = load(pairs_config(tmp_path / "a.csv", source_column="2", target_column="1"), "translate").notes
+    assert not any("begins with" in note for note in chosen)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -184,6 +185,50 @@ parquet_files = st.builds(
 )
 
 
+def dialect(rows: list[list[str]], separator: str, quoting: int, start: str) -> bytes:
+    """Return a table as programs write it, sometimes after the header of an Anki export."""
+    sink = io.StringIO()
+    csv.writer(sink, delimiter=separator, quoting=quoting, lineterminator="\n").writerows(rows)  # type: ignore[arg-type]
+    return (start + sink.getvalue()).encode("utf-8", "replace")
+
+
+dialects = st.builds(
+    dialect,
+    st.lists(
+        st.lists(st.sampled_from(('"', 'a "b"', "x, y", "a;b", "two\nlines", "\t", "")), min_size=2, max_size=3),
+        max_size=4,
+    ).map(lambda rows: [*rows, *map(list, GOOD)]),
+    st.sampled_from(",;\t|"),
+    st.sampled_from((csv.QUOTE_MINIMAL, csv.QUOTE_ALL)),
+    st.sampled_from(("", "", "#separator:tab\n#html:true\n", "#separator:;\n#columns:a;b\n#deck column:99\n", '"')),
+)
+
+json_shapes = st.sampled_from(
+    [
+        {"data": [{"text": a, "source": a, "target": b} for a, b in GOOD]},
+        {"text": [a for a, _ in GOOD], "source": [a for a, _ in GOOD], "target": [b for _, b in GOOD]},
+        {"text": {"0": "a"}, "source": {"0": None}, "target": {"0": [1]}},
+        {"a": [{"messages": [{"role": "user", "content": "Hi"}]}], "b": [{"text": "x"}]},
+        [{"conversations": [{"from": 1, "value": None}]}],
+        {"a": {"b": {"c": [{"text": "x", "source": "x", "target": "x"}]}}},
+    ]
+).flatmap(lambda value: st.sampled_from((None, 2)).map(lambda indent: json.dumps(value, indent=indent).encode()))
+
+TMX = "".join(
+    f'<tu><tuv xml:lang="en"><seg>{a}<ph>x</ph></seg></tuv><tuv xml:lang="ja"><seg>{b}</seg></tuv></tu>'
+    for a, b in GOOD
+)
+XLIFF = "".join(f'<trans-unit id="{a}"><source>{a}</source><target>{b}</target></trans-unit>' for a, b in GOOD)
+TRANSLATIONS = {
+    "tmx": f'<tmx version="1.4"><header srclang="en"/><body>{TMX}</body></tmx>',
+    "xlf": '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file original="a" source-language="en"'
+    f' target-language="ja" datatype="plaintext"><body>{XLIFF}</body></file></xliff>',
+    "po": 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+    + "".join(f'msgid "{a}"\nmsgstr "{b}"\n\n' for a, b in GOOD),
+    "srt": "".join(f"{n}\n00:00:{n:02},000 --> 00:00:{n:02},900\n{a}\n\n" for n, (a, _) in enumerate(GOOD)),
+}
+
+
 def zipped(content: bytes) -> bytes:
     """Return a zip archive with one file."""
     sink = io.BytesIO()
@@ -238,11 +283,11 @@ long_line = st.sampled_from((b"x", "猫 ".encode(), b"\t", b"\r", b"a\tb")).map(
 )
 
 CONTENTS = {
-    "tsv": table | long_line,
-    "csv": table | long_line,
+    "tsv": table | long_line | dialects,
+    "csv": table | long_line | dialects,
     "txt": running | table | long_line,
     "jsonl": json_rows,
-    "json": json_rows | json_rows.map(lambda content: b"[" + content.replace(b"\n", b",") + b"]"),
+    "json": json_rows | json_rows.map(lambda content: b"[" + content.replace(b"\n", b",") + b"]") | json_shapes,
     "parquet": parquet_files,
     "bin": lone,
     "txt.gz": running.map(gzip.compress),
@@ -252,6 +297,7 @@ CONTENTS = {
     "zip": running.map(zipped),
     "tar.gz": running.map(lambda content: gzip.compress(tarred(content))),
     "en": running,
+    **{suffix: st.just(content.encode()) for suffix, content in TRANSLATIONS.items()},
 }
 """Contents by suffix. The file may also have any of the other suffixes."""
 
@@ -262,6 +308,8 @@ settings = st.fixed_dictionaries(
         "source_column": st.just("source") | st.sampled_from(COLUMNS),
         "target_column": st.just("target") | st.sampled_from(COLUMNS),
         "header": st.booleans(),
+        "separator": st.sampled_from(("comma", "tab", ";", "|")),
+        "quoting": st.sampled_from(("csv", "none")),
         "rows": st.sampled_from(("document", "paragraph", "line")),
         "split": st.sampled_from(("contiguous", "random", "components")),
         "valid_fraction": st.sampled_from((0.1, 0.1, 0.3, 0.5, 0.0, 0.99, 1e-9)),
@@ -277,7 +325,7 @@ settings = st.fixed_dictionaries(
 
 SUITED = {
     "gpt": ("txt", "txt", "jsonl", "json", "parquet", "csv", "txt.gz", "txt.zst", "zip", "tar.gz"),
-    "translate": ("tsv", "tsv", "csv", "jsonl", "parquet", "txt"),
+    "translate": ("tsv", "tsv", "csv", "csv", "jsonl", "json", "parquet", "txt", "tmx", "xlf", "po"),
 }
 
 
