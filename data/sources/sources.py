@@ -235,7 +235,7 @@ def _document_splits(config: DataConfig, files: dict[str, list[TextFile]], scrat
                     f"data.path: the text is too short ({total} characters) to split off {', '.join(shares)}"
                 )
             spans[split] = files["train"], start, stop
-    if config.max_rows is not None and not random:
+    if config.max_rows is not None and not random and "train" in spans:
         chosen, begin, end = spans["train"]
         spans["train"] = chosen, begin, min(end, sum(file.characters for file in chosen[: config.max_rows]))
     if scratch is None:
@@ -309,6 +309,8 @@ def _row_splits(
         split: sum(1 for _ in without_empty_sides(source(), task, split, notes, most.get(split)))
         for split, source in sources.items()
     }
+    if "train" not in rows:
+        return rows
     if shares:
         whole, total = rows.pop("train"), totals["train"]
         for split, (start, stop) in contiguous_bounds(total, shares).items():

@@ -25,6 +25,8 @@ _ENOUGH = 20  # rows whose lengths are compared
 def split_notes(splits: dict[str, Dataset], config: DataConfig) -> list[str]:
     """Return a line for each held-out split with rows that also stand in the training data, and for validation rows
     that are longer (or shorter) than nearly all training rows, as those of a sorted file are. Reads all rows."""
+    if "train" not in splits:  # a test file alone
+        return []
     held = {split: _Rows(rows, len(rows) < _FEW) for split, rows in splits.items() if split != "train"}
     lines = any(rows.lines for rows in held.values())
     train = _Rows(splits["train"], lines, {unit for rows in held.values() for unit in (*rows.units, *rows.lines)})
@@ -54,7 +56,7 @@ def split_notes(splits: dict[str, Dataset], config: DataConfig) -> list[str]:
 
 def same_files(files: Mapping[str, Iterable[Iterable[TextFile]]]) -> list[str]:
     """Return notes on files that are in the training data too; of streamed rows, no more is known."""
-    train = {file.sha256 for entry in files["train"] for file in entry}
+    train = {file.sha256 for entry in files.get("train", ()) for file in entry}
     double = {
         split: [file.path for entry in entries for file in entry if file.sha256 in train]
         for split, entries in files.items()
