@@ -21,7 +21,8 @@ NAME = re.compile(r"\w+")
 OPTION = re.compile(r"hydra\.(sweeper|launcher)\.[\w./-]+")
 """An option of the chosen sweeper or launcher."""
 CODE = re.compile(
-    r"_.*|hydra|params|(custom_)?search_space|python|setup|teardown|prolog|epilog|export.*|wrap|.*commands?|\w+_args",
+    r"_.*|hydra|params|(custom_)?search_space|python|setup|teardown|prolog|epilog|export.*|wrap|chdir|.*commands?"
+    r"|\w+_args",
     re.IGNORECASE,
 )
 """Parts of options that name a function or a shell command (Optuna, submitit, Slurm), or lead back to the command line
@@ -34,15 +35,20 @@ def plugin_problems(settings: Sequence[str], keys: Sequence[str], is_for_hydra: 
     keys: all settings of the program. is_for_hydra: whether each one sets Hydra itself.
     """
     found: list[str] = []
+    chosen: dict[str, Any] = {}
     for setting, own in zip(settings, is_for_hydra, strict=True):
         key = setting.partition("=")[0].lstrip("+~")
         if (override := parse_override(setting, found)) is None:
             continue
         if own:
-            if (reason := _refusal(key, override.value(), override.is_sweep_override())) is not None:
+            chosen[key] = override.value()
+            if (reason := _refusal(key, chosen[key], override.is_sweep_override())) is not None:
                 found.append(f"{key}: {reason}; of Hydra's settings only its sweepers and launchers can be set")
         elif override.is_sweep_override():
             found += _swept_problems(key, override, keys)
+    if chosen.get("hydra/sweeper/sampler") == "cmaes" and chosen.get("hydra.sweeper.storage") is not None:
+        reason = "is refused with hydra/sweeper/sampler=cmaes, whose states in a storage are pickles"
+        found.append(f"hydra.sweeper.storage: {reason}")
     return found
 
 
@@ -52,24 +58,23 @@ def _refusal(key: str, value: Any, swept: bool) -> str | None:
         return None if not swept and NAME.fullmatch(str(value)) else "must be the name of a plugin"
     if not OPTION.fullmatch(key) or swept:
         return "is refused, because it can add configurations or code"
-    for part in (key.split(".", 2)[2], *_keys(value)):
+    nested = list(_nested(value))
+    for part in (key.split(".", 2)[2], *(str(part) for each in nested if isinstance(each, dict) for part in each)):
         for word in re.split(r"[./@+~]", part):
             if CODE.fullmatch(word):
                 return f"'{word}' is refused, because it can run code"
-    if "\n" in str(value):
+    if key == "hydra.sweeper.storage" and str(value).startswith("redis"):
+        return "Redis is refused, because Optuna stores pickles there"
+    if any("\n" in each for each in nested if isinstance(each, str)):
         return "a line break is refused, because it can run code"
     return "${…} is refused, because it can read other settings" if "${" in str(value) else None
 
 
-def _keys(value: Any) -> Iterator[str]:
-    """Yield the keys of a value at all depths."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield str(key)
-            yield from _keys(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _keys(inner)
+def _nested(value: Any) -> Iterator[Any]:
+    """Yield a value and the values in it, at all depths."""
+    yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _nested(inner)
 
 
 def _swept_problems(key: str, override: Override, keys: Sequence[str]) -> list[str]:

@@ -67,7 +67,8 @@ def check_asker(request: Request, name: str | None = None) -> None:
     TensorBoard under that name. In a local network, any device can claim a name without dots, or one in .local or
     .home.arpa. So the only names are localhost, addresses, those of this machine, and those that the user lists; and
     any name under which the page came by https, for which somebody else's name has no certificate here (the proxies of
-    notebooks). A page cannot forge the headers that say so.
+    notebooks). Sec-Fetch-Site says so, which browsers send only by https and to localhost, and Origin. Referer does
+    not: a window that https://evil.example opens at http://evil.example names that page if it wants.
     """
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     # Sec-Fetch-Site decides: behind a proxy, the host may differ from that in Origin.
@@ -79,9 +80,9 @@ def check_asker(request: Request, name: str | None = None) -> None:
     with suppress(ValueError):
         ipaddress.ip_address(host)
         return
-    page = origin or request.headers.get("Referer") or ""  # of a POST and of a GET
+    secure = site is not None or _split(origin or "").scheme == "https"
     listed = {each.strip().lower() for each in (name or "", *os.environ.get(HOSTS, "").split(","))} - {""}
-    if _split(page).scheme != "https" and host not in listed and host not in _machine_names():
+    if not secure and host not in listed and host not in _machine_names():
         raise Foreign(
             f"the name '{host[:80]}' may belong to somebody else: open TensorBoard by an IP address or as localhost, or"
             f" start it with the environment variable {HOSTS}={host[:80]}"

@@ -83,6 +83,11 @@ def test_a_setting_that_would_run_code_or_leave_its_place_is_refused(
         "+hydra.sweeper.params.hydra.launcher._target_=os.system",
         "hydra.launcher.setup=[touch evil]",
         "hydra.launcher.partition='a\ntouch evil'",
+        "hydra.launcher.additional_parameters={comment:'a\ntouch evil #'}",
+        "+hydra.launcher.additional_parameters={a:[{b:'a\ntouch evil #'}]}",
+        "+hydra.launcher.additional_parameters={'a\ntouch evil #':b}",
+        "+hydra.launcher.additional_parameters={chdir:/tmp/evil}",
+        "hydra.sweeper.storage=redis://evil.example",
         "hydra.sweeper.study_name=${oc.env:HOME}",
         "hydra.sweep.dir=/tmp/evil",
         "hydra.job.chdir=true",
@@ -104,6 +109,13 @@ def test_a_sweep_by_plugins_runs_nothing_but_plugins(setting: str) -> None:
     for others in ([], ["hydra/sweeper=optuna", "optim.lr=1e-3,1e-2"]):
         arguments = ["-m", *others, setting]
         assert exit_code_of(partial(swept_or_not, arguments)) == 2
+
+
+def test_a_study_of_somebody_else_does_not_run_code() -> None:
+    """Guards against the states of CMA-ES in the database of a study, which Optuna unpickles."""
+    swept = ["-m", "hydra/sweeper=optuna", "optim.lr='interval(1e-4,1e-2)'", "hydra/sweeper/sampler=cmaes"]
+    assert hydra_settings(swept)
+    assert exit_code_of(lambda: hydra_settings([*swept, "hydra.sweeper.storage=sqlite:///evil.db"])) == 2
 
 
 def swept_or_not(arguments: list[str]) -> None:

@@ -6,6 +6,7 @@ importing torch. It changes when training replaces the checkpoint.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import shutil
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from configs.errors import UserError
 from configs.program import importing
-from configs.run_contents import check_contents
+from configs.run_contents import leads_out
 from configs.whole_file import flush
 from configs.whole_folder import whole_folder
 from interop.ctranslate.limits import FORMAT
@@ -42,7 +43,6 @@ def engine_folder(run: Path, which: str, config: ModelConfig) -> Path:
     weights that the run no longer has. Raises UserError if the checkpoint or the model cannot be used, and OSError if
     the folder cannot be written.
     """
-    check_contents(run, written=ENGINE)
     with suppress(UserError):  # a damaged checkpoint: below, another one is loaded instead of it, with a warning
         folder = run / ENGINE / name(checkpoint_path(run, which), config)
         if folder.exists() and (cause := damage(folder)):
@@ -56,6 +56,8 @@ def engine_folder(run: Path, which: str, config: ModelConfig) -> Path:
     loaded = load_run(run, which)
     folder = run / ENGINE / name(loaded.checkpoint, config)
     if damage(folder):
+        if leads_out(folder, run):
+            raise OSError(errno.ELOOP, "leads out of the run folder: nothing is written or deleted there", str(folder))
         remove_stale(run, config)
         shutil.rmtree(folder, ignore_errors=True)  # if it exists, it is damaged
         try:

@@ -113,6 +113,26 @@ def test_the_checksums_of_an_export_lead_nowhere_else(run: Path) -> None:
     assert damage(folder) == "it has other files than were written"
 
 
+def test_the_export_of_a_snapshot_is_read_and_none_is_written_there(run: Path, tmp_path: Path) -> None:
+    """Guards against refusing a run from the hub, whose files are links to a cache. Without a whole export, nothing is
+    written through a link: `engine=auto` decodes by torch after this error."""
+    config = load_config(run).model
+    folder = engine_folder(run, "best", config)
+    blobs = tmp_path / "blobs"
+    blobs.mkdir()
+    for path in folder.iterdir():
+        path.rename(blobs / path.name)
+        path.symlink_to(blobs / path.name)
+    assert engine_folder(run, "best", config) == folder
+    (run / "engine").rename(tmp_path / "elsewhere")
+    (run / "engine").symlink_to(tmp_path / "elsewhere")
+    assert engine_folder(run, "best", config) == folder
+    (folder / "config.json").unlink()
+    with pytest.raises(OSError, match="leads out of the run folder: nothing is written or deleted there"):
+        engine_folder(run, "best", config)
+    assert {path.name for path in folder.iterdir()} == {"model.bin", "vocabulary.json", "checksums.json"}
+
+
 def test_an_older_checkpoint_without_checksums_is_exported(run: Path) -> None:
     """Guards runs of earlier versions."""
     checkpoint = checkpoint_path(run, "best")
