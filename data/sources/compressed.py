@@ -3,8 +3,10 @@ than the disk."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import lzma
+import os
 import re
 import struct
 import tarfile
@@ -12,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from data.errors import DataError
 
@@ -26,6 +28,7 @@ _TAR = re.compile(r"\.(tar(\.(gz|bz2|xz|zst|zstd))?|tgz|tbz2?|txz|tzst)$", re.IG
 _ALWAYS, _RATIO = 1 << 30, 100
 """A file that grows to more bytes than the first, and more than the second times its size, is not unpacked."""
 _MOST_FILES = 100_000
+_LONGEST_NAME = 255  # bytes
 _BUFFER = 1 << 18
 _DAMAGED: tuple[type[Exception], ...] = (EOFError, OSError, ValueError, MemoryError, struct.error, zlib.error)
 _DAMAGED += (lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError)
@@ -42,13 +45,13 @@ def compression(start: bytes) -> str | None:
     return next((kind for kind, pattern in _STARTS.items() if re.match(pattern, start, re.DOTALL)), None)
 
 
-def open_bytes(path: Path) -> IO[bytes]:
+def open_bytes(path: Path) -> io.BufferedReader:
     """Open a file; a compressed one gives its content. Reading raises DataError if that is damaged or too large."""
     with path.open("rb") as file:
         kind = compression(file.read(8))
     if kind is None:
         return path.open("rb")
-    return cast(IO[bytes], io.BufferedReader(_Content(path, kind), _BUFFER))
+    return io.BufferedReader(_Content(path, kind), _BUFFER)
 
 
 class _Content(io.RawIOBase):
@@ -107,7 +110,9 @@ def unpack(path: Path, folder: Path) -> None:
     limit = max(_ALWAYS, _RATIO * path.stat().st_size)
     try:
         for count, (name, stream) in enumerate(_members(path), start=1):
-            parts = [re.sub(r"[\0-\x1f]", "_", part)[:100] for part in PurePosixPath(name.replace("\\", "/")).parts]
+            parts = [
+                _possible(re.sub(r"[\0-\x1f]", "_", part)) for part in PurePosixPath(name.replace("\\", "/")).parts
+            ]
             parts = [part for part in parts if part not in ("/", "..")]
             if not parts or any(part.startswith((".", "__MACOSX")) for part in parts):
                 continue
@@ -126,6 +131,13 @@ def unpack(path: Path, folder: Path) -> None:
         if isinstance(error, OSError) and error.errno:  # of the system, not of a library
             raise DataError(f"{path}: cannot be unpacked into {folder.parent} ({error.strerror})") from error
         raise _damaged(path, "archive", error) from error
+
+
+def _possible(name: str) -> str:
+    """Return a name that a file can have: a long one without its middle, with a hash that keeps it apart."""
+    if len(os.fsencode(name)) <= _LONGEST_NAME:
+        return name
+    return f"{name[:30]}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}-{name[-30:]}"
 
 
 def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:

@@ -114,8 +114,9 @@ def seven_bit(sample: bytes) -> str | None:
     return next((name for escape, name in _ESCAPES.items() if escape in sample), None)
 
 
-def advice(name: str, sample: bytes, setting: str | None = "data.encoding") -> str:
-    """Return what to do with a file that is not UTF-8. setting: what chooses an encoding, if something does."""
+def advice(name: str, sample: bytes, setting: str | None = "data.encoding", *, has_mark: bool = False) -> str:
+    """Return what to do with a file that is not UTF-8. setting: what chooses an encoding, if something does. has_mark:
+    whether the file begins with the byte order mark of UTF-8 all the same."""
     encoding = likely(sample)
     if encoding is None:
         return "its encoding is not recognised; is it a text? If so, save it as UTF-8"
@@ -124,7 +125,8 @@ def advice(name: str, sample: bytes, setting: str | None = "data.encoding") -> s
     iconv = "MACINTOSH" if encoding == "mac_roman" else iconv
     stem, dot, suffix = name.rpartition(".")
     fixed = f"{stem}.utf8.{suffix}" if dot else f"{name}.utf8"
-    command = f"iconv -f {iconv} -t UTF-8 {shlex.quote(name)} > {shlex.quote(fixed)}"
+    source = f"tail -c +4 {shlex.quote(name)} | iconv" if has_mark else "iconv"
+    command = f"{source} -f {iconv} -t UTF-8 {'' if has_mark else shlex.quote(name) + ' '}> {shlex.quote(fixed)}"
     text = sample.decode(encoding, "replace").strip()
     shown = textwrap.shorten(
         next((line for line in text.splitlines() if not line.isascii()), text), 40, placeholder="…"

@@ -196,7 +196,7 @@ def _first_line_note(file: Path) -> list[str]:
         if first.startswith(b"<doc id="):
             way = "grep -v -e '^<doc ' -e '^</doc>' leaves them out, and WikiExtractor --json writes none"
             return [f"{file.name}: has lines <doc …>, which are read as text; {way}"]
-        widths = {max(line.count(b"\t"), line.count(b" +++$+++ ")) for line in begin}
+        widths = {max(line.lstrip().count(b"\t"), line.count(b" +++$+++ ")) for line in begin}  # not of indented code
         if len(widths) == 1 and widths != {0}:
             way = "to read one of its columns, name it .tsv and set data.text_column to its number"
             return [f"{file.name}: looks like a table and is read as text; {way}"]

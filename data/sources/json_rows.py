@@ -29,7 +29,7 @@ def json_rows(file: TextFile, columns: Columns) -> Iterator[dict[str, str]]:
     example: dict[str, Any] = {}
     for where, row in _objects(file, columns):
         if not isinstance(row, dict):
-            raise DataError(f"{where}: is not a JSON object such as {{{', '.join(_example(columns))}}}")
+            raise DataError(f"{where}: is {_no_object(None if example else row, columns, file)}")
         example = example or row
         picked = {}
         for ours, (key, name) in columns.items():
@@ -43,6 +43,15 @@ def json_rows(file: TextFile, columns: Columns) -> Iterator[dict[str, str]]:
     for ours, (key, name) in columns.items():
         if ours not in found:
             raise DataError(missing_column(key, name, file.path, example) + _inside(example, name, file))
+
+
+def _no_object(value: Any, columns: Columns, file: TextFile) -> str:
+    """Return what a value is, instead of an object, and what to do."""
+    if isinstance(value, list) and value and not any(isinstance(cell, dict | list) for cell in value):
+        name = shlex.quote(Path(file.path).name)
+        command = f"jq -r '(if (.[0] | type) == \"array\" then .[] else . end) | @csv' {name} > rows.csv"
+        return f"an array, whose cells have no names; write them as a table, whose columns have numbers: {command}"
+    return f"not a JSON object such as {{{', '.join(_example(columns))}}}"
 
 
 def _inside(row: dict[str, Any], name: str, file: TextFile) -> str:
@@ -117,14 +126,19 @@ def _held(value: Any, columns: Columns, where: str) -> list[Any]:
     names = [name for _, name in columns.values()]
     found = [column_value(value, name) for name in names]
     if all(there for _, there in found):
-        # pandas writes {"en": {"0": …, "1": …}}.
-        whole = [list(column.values()) if isinstance(column, dict) else column for column, _ in found]
+        whole = [column for column, _ in found]
+        if all(isinstance(column, dict) for column in whole):  # pandas writes {"en": {"0": …, "1": …}}
+            keys = dict.fromkeys(chain.from_iterable(whole))
+            return [{name: column.get(key) for name, column in zip(names, whole, strict=True)} for key in keys]
         if not all(isinstance(column, list) for column in whole):
             return [value]
         if len({len(column) for column in whole}) > 1:
             sizes = ", ".join(f"{name} {len(column):,}" for name, column in zip(names, whole, strict=True))
             raise DataError(f"{where}: its columns have different lengths: {sizes}")
         return [dict(zip(names, row, strict=True)) for row in zip(*whole, strict=True)]
+    titles, cells = value.get("columns"), value.get("data")
+    if isinstance(titles, list) and isinstance(cells, list) and all(isinstance(row, list) for row in cells):  # pandas
+        return [dict(zip(titles, row, strict=False)) for row in cells]
     for (key, name), (_, there) in zip(columns.values(), found, strict=True):
         if not there and any(isinstance(column, list) for column, _ in found):
             raise DataError(missing_column(key, name, where, value))

@@ -86,6 +86,7 @@ class OddPairs:
         self._kinds: Counter[tuple[str, str]] = Counter()
         self._first: dict[tuple[str, str], list[tuple[str, str]]] = {}
         self._different: tuple[set[str], set[str]] = set(), set()
+        self._keys: set[str] = set()
         self._total = self._in_pieces = 0
 
     def count(self, source: str, target: str) -> None:
@@ -97,7 +98,7 @@ class OddPairs:
         self._in_pieces += "▁" in source or "@@" in source
         if source == target:
             kind = "equal", ""
-        elif (key := _KEY.match(source)) and target.startswith(key[0]):
+        elif (key := _KEY.match(source)) and target.startswith(key[0]) and self._is_new(key[0]):
             kind = "same key", ""
         elif not (_has_letter(source) and _has_letter(target)):
             kind = "no letters", ""
@@ -106,6 +107,13 @@ class OddPairs:
         number = self._kinds[kind] = self._kinds[kind] + 1
         if number <= 2:
             self._first.setdefault(kind, []).append((source, target))
+
+    def _is_new(self, key: str) -> bool:
+        """Whether no pair before began so. The speakers of a dialogue come again and again, keys do not."""
+        known = len(self._keys)
+        if known < _VALUES:
+            self._keys.add(key)
+        return len(self._keys) > known or known >= _VALUES
 
     def notes(self, split: str, languages: tuple[str, str] = ("", "")) -> list[str]:
         """Return a line on odd pairs, none if there are none, and one on languages that the sides are not in."""

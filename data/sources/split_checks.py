@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 _FEW = 100
 """Rows below which a split is compared line by line: its rows are whole documents."""
 _LONG_LINE = 20  # characters of a line that is hardly the same by chance
+_LINE = re.compile(rf"[^\n]{{{_LONG_LINE},}}")
 _MANY_LINES = 0.1
 _SORTED = 0.95
 """Share of comparisons with training rows in which held-out rows are longer, or shorter, if the data are sorted."""
@@ -77,27 +80,27 @@ class _Rows:
         self.units: list[int] = []
         self.lines: list[int] = []
         self.found: set[int] = set()
-        sizes: list[list[int]] = []
-        for row in _texts(rows):
-            units = [hash(row)]
-            sizes.append([len(text) for text in row])
-            inner = (
-                [hash(line) for text in row for line in text.split("\n") if len(line) >= _LONG_LINE] if lines else []
-            )
+        names = ["source", "target"] if "source" in rows.column_names else ["text"]
+        sizes = [np.zeros((len(names), 0), np.int32)]
+        for batch in rows.select_columns(names).with_format("arrow").iter(batch_size=1000):
+            columns = [batch[name].to_pylist() for name in names]
+            units = [hash(row) for row in zip(*columns, strict=True)]
+            sizes.append(np.array([[len(text) for text in column] for column in columns], np.int32))
+            inner = _long_lines(columns) if lines else iter(())
             if wanted is None:
                 self.units += units
                 self.lines += inner
             else:
-                self.found.update(wanted.intersection(units), wanted.intersection(inner))
-        self.lengths = np.array(sizes).T
+                self.found.update(wanted.intersection(units), (line for line in inner if line in wanted))
+        self.lengths = np.concatenate(sizes, axis=1)
         """Characters of each row, of one or two sides, [sides, rows]."""
 
 
-def _texts(rows: Dataset) -> Iterator[tuple[str, ...]]:
-    """Yield the texts of each row: one, or source and target."""
-    names = ["source", "target"] if "source" in rows.column_names else ["text"]
-    for batch in rows.select_columns(names).iter(batch_size=1000):
-        yield from zip(*(batch[name] for name in names), strict=True)
+def _long_lines(columns: Iterable[Iterable[str]]) -> Iterator[int]:
+    """Yield hashes of the longer lines, one at a time: a document may have millions."""
+    for text in chain.from_iterable(columns):
+        for line in _LINE.finditer(text):
+            yield hash(line[0])
 
 
 def _longer(train: np.ndarray, held: np.ndarray) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 
 from data.config import DataConfig
 from data.errors import DataError
+from data.sources.compressed import plain_name
 from data.sources.formats.chats import refuse_chat
 from data.sources.formats.dialect import Dialect, csv_rows, opening_line, swallows_rows
 from data.sources.formats.markup import html_text
@@ -133,9 +134,14 @@ def _cells(file: TextFile, dialect: Dialect) -> Iterator[tuple[int, int, list[st
             closed = first + raw.count("\n", 0, -1)
             where = "" if closed == opened else f" in line {closed}"
             problem = f"the quote opened here is closed{where} before the end of its cell"
-        raise DataError(
-            f"{file.path}, line {opened}: not valid CSV ({problem}); {literal} if quotes are text"
-        ) from error
+        way = f"{literal} if quotes are text"
+        if '\\"' in raw:
+            name = plain_name(Path(file.path))
+            doubled = (
+                f'sed \'s/\\\\"/""/g\' {shlex.quote(name.name)} > {shlex.quote(f"{name.stem}.fixed{name.suffix}")}'
+            )
+            way = f"it has quotes after a backslash, as MySQL writes them; to write them twice instead: {doubled}"
+        raise DataError(f"{file.path}, line {opened}: not valid CSV ({problem}); {way}") from error
 
 
 def table_rows(file: TextFile, dialect: Dialect, columns: Columns, header: bool) -> Iterator[dict[str, str]]:

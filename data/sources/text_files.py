@@ -87,8 +87,8 @@ def _scan(path: Path, given: str | None) -> TextFile:
         block = file.read(_BLOCK)
         digest.update(block)
         encoding, position = marked(block)
-        if given and not encoding and _is_utf8(path):
-            given = None
+        if given and encoding in (None, "utf-8"):
+            given, encoding = (None, encoding) if _is_utf8(path) else (given, None)
         encoding = encoding or codecs.lookup(given or "utf-8").name
         block = block[position:]
         decoder = codecs.getincrementaldecoder(encoding)()
@@ -139,6 +139,8 @@ def _is_utf8(path: Path) -> bool:
 def _not_text(path: Path, block: bytes, start: int, newlines: int, place: str, given: str | None) -> DataError:
     """Return the error for bytes that are invalid in an encoding, the chosen one or else UTF-8, at `start` of a block
     after so many newlines."""
+    with open_bytes(path) as file:
+        has_mark = file.read(3) == codecs.BOM_UTF8
     sample = block if b"\0" in block[:SAMPLE] else block[block.rfind(b"\n", 0, start) + 1 :]
     where = f"{path}, line {newlines + block.count(10, 0, start) + 1}"
     text = block.decode(errors="replace")
@@ -146,11 +148,10 @@ def _not_text(path: Path, block: bytes, start: int, newlines: int, place: str, g
     if not given and sum(character > "\x7f" for character in text) > (1 + _RARE) * bad:
         command = f"iconv -c -f UTF-8 -t UTF-8 {shlex.quote(plain_name(path).name)} > {_renamed(path, 'fixed')}"
         return DataError(f"{where}: not UTF-8 ({place}), but the text around it is; to remove such bytes: {command}")
+    way = advice(plain_name(path).name, sample[:SAMPLE], has_mark=has_mark)
     if given:
-        return DataError(
-            f"{where}: not {given} ({place}), as data.encoding says; {advice(plain_name(path).name, sample[:SAMPLE])}"
-        )
-    return DataError(f"{where}: not UTF-8 ({place}); {advice(plain_name(path).name, sample[:SAMPLE])}")
+        return DataError(f"{where}: not {given} ({place}), as data.encoding says; {way}")
+    return DataError(f"{where}: not UTF-8 ({place}); {way}")
 
 
 def _no_text(path: Path, block: bytes, line: int, given: str | None) -> DataError:
@@ -170,7 +171,10 @@ def _renamed(path: Path, word: str) -> str:
 
 def lines(file: TextFile) -> Iterator[str]:
     """Yield lines with their \\n. Nothing else (U+2028, form feed, lone \\r) ends a line: files stay aligned."""
-    with io.TextIOWrapper(open_bytes(Path(file.path)), file.encoding, newline="\n") as stream:
+    content = open_bytes(Path(file.path))
+    if not file.encoding.startswith("utf") and content.peek(3).startswith(codecs.BOM_UTF8):
+        content.read(3)  # which a program wrote before text in another encoding
+    with io.TextIOWrapper(content, file.encoding, newline="\n") as stream:
         for number, line in enumerate(stream):
             text = line.removeprefix("\ufeff") if number == 0 and file.encoding.startswith("utf") else line
             yield text[:-2] + "\n" if text.endswith("\r\n") else text

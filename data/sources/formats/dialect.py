@@ -179,6 +179,8 @@ def _are_quoted(sample: Sequence[str], cut: bool) -> bool:
             continue
         if raw.count("\n", 0, -1) and (len(cells) != usual or swallows_rows(raw, usual, "\t")):
             return False
+        if len(cells) != usual and raw.count("\t") + 1 == usual:  # a quotation that ends in the next cell: "…⇥„…"
+            return False
         for cell in re.findall(r'"[^"]*(?:""[^"]*)*"|[^\t\n]+', raw):
             if cell.startswith('"'):
                 quoted += 1

@@ -34,8 +34,12 @@ class Cue:
 
 def cues(file: TextFile) -> list[Cue]:
     """Return the cues of a file in the order of their times, without marks; each text is one line. Raises DataError if
-    there are none."""
+    there are none.
+
+    Only WebVTT says that a blank line ends a cue; in SubRip files cues have some inside.
+    """
     found: list[Cue] = []
+    webvtt = numbered = False
     times: tuple[float, float] | None = None
     text: list[str] = []
 
@@ -45,14 +49,17 @@ def cues(file: TextFile) -> list[Cue]:
 
     for line in lines(file):
         if match := _TIMES.match(line):
-            if text and text[-1].isdecimal():  # the number of this cue: no blank line precedes it
+            if text and text[-1].isdecimal() and (numbered or webvtt):  # the number of this cue
                 text.pop()
             end()
             times, text = (_seconds(*match.groups()[:4]), _seconds(*match.groups()[4:])), []
-        elif not line.strip():  # a number or a name may follow, which is not text
-            end()
-            times, text = None, []
-        elif times and (shown := html.unescape(_MARKS.sub("", line)).strip()):
+        elif not line.strip():
+            if webvtt:  # a name or a note may follow, which is not text
+                end()
+                times, text = None, []
+        elif not times:
+            webvtt, numbered = webvtt or line.startswith("WEBVTT"), line.strip("\ufeff \n").isdecimal()
+        elif shown := html.unescape(_MARKS.sub("", line)).strip():
             text.append(shown)
     end()
     if not found:

@@ -45,6 +45,7 @@ _SIGNATURES = [
     (rb"\xff\xff\xff\xff.{3}\0", "an Arrow stream", "convert it: datasets.Dataset.from_file(…).to_parquet(…)"),
     (rb"Obj\x01", "an Avro table", "write it as parquet, or as JSON Lines"),
     (rb"\x80[\2-\5]", "a pickle", "pickles can run code and are not read: save its texts as JSON Lines"),
+    (rb"\xde\x12\x04\x95|\x95\x04\x12\xde", "a compiled catalogue (MO)", "write it as PO: msgunfmt NAME > pairs.po"),
     (rb"\x93NUMPY", *_NUMBERS),
     (rb"GGUF.\0|.{5}\0\0\0\{\"", "a file with the weights of a model", "give texts; init_from= starts from weights"),
     (
@@ -73,8 +74,9 @@ _MARKED = [
         "a file of subtitles",
         "pairs are read from two of them, named NAME.srt or NAME.vtt",
     ),
+    (rb"PAR1\x15", "a parquet file", "name it NAME.parquet"),
     (rb"(#[^\n]*\n\s*)*msgid ", "a file of translations (PO)", "its pairs are read with data=pairs, named NAME.po"),
-    (rb"(#[^\n]*\n)+1\t([^\t\n]+\t){8}", *_TREEBANK),
+    (rb"(#[^\n]*\n)+1(-\d+)?\t([^\t\n]+\t){8}", *_TREEBANK),
 ]
 """The beginning of a text with marks, as in `_SIGNATURES`."""
 

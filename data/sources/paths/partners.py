@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -66,9 +67,10 @@ def partners(files: Iterable[Path], config: DataConfig) -> tuple[list[tuple[Path
 
 
 def _is_table(file: Path) -> bool:
-    """Whether a text file has pairs of its own, separated by a tab."""
+    """Whether a text file has pairs of its own: separated by a tab, or after the settings of an Anki export."""
     if plain_name(file).suffix.lower() != ".txt":
         return False
     with suppress(OSError), open_bytes(file) as stream:  # whoever reads the file reports it
-        return b"\t" in stream.readline(1 << 16)
+        line = stream.readline(1 << 16)
+        return b"\t" in line or line.removeprefix(codecs.BOM_UTF8).startswith(b"#separator:")
     return False

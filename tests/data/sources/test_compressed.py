@@ -163,3 +163,12 @@ def test_archives_that_cannot_be_unpacked_are_explained(tmp_path: Path, text_con
         DataError, match=r"e.zip: has no data files, and book.pdf is a PDF document; .*pdftotext book.pdf"
     ):
         load_rows(text_config(wrong), "gpt")
+
+
+@pytest.mark.parametrize("ending", ["zip", "tar.gz"])
+def test_long_names_in_archives_stay_apart(tmp_path: Path, text_config: Config, ending: str) -> None:
+    """Guards books named by title and author: cut names lost their ending, and equal ones wrote over each other."""
+    long = "The collected letters of a well-known author to his many friends " * 3
+    files = {f"{long}{n}.txt": f"book {n} {'x' * 200}\n" for n in "12"} | {f"{long * 2}{n}.txt": f"{n}\n" for n in "34"}
+    config = text_config(archive(tmp_path / f"a.{ending}", files), valid_path=str(write(tmp_path / "v.txt", "v")))
+    assert sorted(texts(config)) == sorted(files.values())

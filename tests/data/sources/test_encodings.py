@@ -104,3 +104,16 @@ def test_nul_characters_are_no_text(tmp_path: Path, text_config: Config) -> None
         book = write(tmp_path / "a.txt", content)
         with pytest.raises(DataError, match=r"a.txt, line 101: has a NUL character.*tr -d"):
             load_rows(text_config(book), "gpt")
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "cp932"])
+def test_a_mark_of_utf8_before_another_encoding(tmp_path: Path, text_config: Config, encoding: str) -> None:
+    """Guards against a dead end: the message named data.encoding, which the mark overruled."""
+    text = (FRENCH if encoding == "cp1252" else JAPANESE) * 50
+    book = write(tmp_path / "a.txt", codecs.BOM_UTF8 + text.encode(encoding))
+    with pytest.raises(DataError, match=rf"it looks like {encoding} .*data.encoding={encoding}") as found:
+        load_rows(text_config(book), "gpt")
+    config = text_config(book, encoding=encoding)
+    assert "".join(texts(config) + texts(config, "valid")) == text
+    subprocess.run(str(found.value).rpartition(": ")[2], shell=True, cwd=tmp_path, check=True)
+    assert (tmp_path / "a.utf8.txt").read_text("utf-8") == text

@@ -232,6 +232,9 @@ KINDS = [
     ("a.txt", b"{0}{72}Yes.\n", "subtitles; "),
     ("a.txt", b'# German\n#\n\nmsgid ""\nmsgstr ""\n', "translations .PO.; .*data=pairs, named a.txt.po"),
     ("a.txt", b"# sent_id = 1\n1" + b"\tA" * 9 + b"\n", "treebank"),
+    ("a.txt", b"# text = Du pain.\n1-2\tDu" + b"\t_" * 8 + b"\n1\tDe\n", "treebank"),
+    ("a.txt", b"PAR1\x15\x04\x15", "parquet file; name it a.txt.parquet"),
+    ("a.mo", b"\xde\x12\x04\x95\0\0\0\0\2\0\0\0", "compiled catalogue .MO.; .*msgunfmt a.mo"),
     ("a.conllu", b"# text = A dog.\n1\tA\ta\tDET\n", "treebank .*sed -n"),
     ("a.ipynb", b'{"cells": []}', "notebook"),
 ]
@@ -250,7 +253,9 @@ def test_a_file_of_another_kind_is_named(
         load_rows(pairs_config(path), "translate")
 
 
-@pytest.mark.parametrize("start", ["GGUF is", "BZh9 is", "MZ is", "ID3 is", "Obj", "LZIP", "<unk> <s>", "<doc>", "BM"])
+@pytest.mark.parametrize(
+    "start", ["GGUF is", "BZh9 is", "MZ is", "ID3 is", "Obj", "LZIP", "PAR1", "<unk> <s>", "<doc>", "BM"]
+)
 def test_a_text_is_no_other_kind(tmp_path: Path, text_config: Config, start: str) -> None:
     """Guards texts that begin like the signature of a file."""
     text = f"{start} " * 20
@@ -288,3 +293,19 @@ def test_a_column_that_no_text_has_is_refused(tmp_path: Path, text_config: Confi
     assert note == "b.txt: has JSON objects and is read as text; to read one of their columns, name it b.jsonl"
     with pytest.raises(DataError, match=r"data.text_column=body: b.txt is read as running text.*\.jsonl"):
         load_rows(text_config(write(tmp_path / "b.txt", lines), text_column="body"), "gpt")
+
+
+def test_decks_of_two_languages_are_not_aligned(tmp_path: Path, pairs_config: Config) -> None:
+    """Guards Anki's exports, whose first lines are settings: each deck has pairs of its own."""
+    for name in ("de", "fr"):
+        write(
+            tmp_path / f"{name}.txt", "#separator:tab\n#html:false\n" + "".join(f"{a}\t{b}{name}\n" for a, b in PAIRS)
+        )
+    config = pairs_config(tmp_path / "de.txt")
+    assert pairs(config) + pairs(config, "valid") == [(a, f"{b}de") for a, b in PAIRS]
+
+
+def test_code_indented_by_tabs_is_no_table(tmp_path: Path, text_config: Config) -> None:
+    """Guards against a wrong note on Go and Makefiles."""
+    code = write(tmp_path / "a.txt", "".join(f"\tx{n} := {n}\n" for n in range(60)))
+    assert load(text_config(code), "gpt").notes == []

@@ -29,6 +29,8 @@ def test_good_pairs_have_no_note(tmp_path: Path, pairs_config: Config) -> None:
     """Guards against a line in every log: letters of both scripts in one sentence are usual."""
     mixed = [("I read 吾輩は猫である by Soseki in 1999.", "Tomは1999年に Mary に会った。")]
     assert notes(pairs_config, PAIRS + mixed, tmp_path) == []
+    talk = [(f"{'Tom Ann'.split()[n % 2]}: {a}", f"{'Tom Ann'.split()[n % 2]}: {b}") for n, (a, b) in enumerate(PAIRS)]
+    assert not any("warning" in note for note in notes(pairs_config, talk, tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def test_a_table_is_read_as_a_program_wrote_it(
         lambda n, a, b: (f'"{a}', b) if n == 3 else (a, f'{b}"') if n == 9 else (a, b),
         lambda n, a, b: (f'"{a}"', f'"{b}"') if n % 2 else (a, b),
         lambda n, a, b: (a, f'5" {b}'),
+        lambda n, a, b: (f'"{a}', f'„{b}"') if n % 9 == 7 else (a, b),
         lambda n, a, b: (f'"{a}"', b) if n == 7 else (a, b),
     ],
 )
@@ -192,3 +194,15 @@ def test_the_header_of_an_anki_export_is_read(tmp_path: Path, pairs_config: Conf
     named = "#separator:Semicolon\n#columns:id;en;ja\n" + "".join(f"{n};the dog {n};犬{n}\n" for n in range(20))
     columns = {"source_column": "ja", "target_column": "en"}
     assert all_pairs(pairs_config(write(tmp_path / "named.txt", named), **columns))[5] == ("犬5", "the dog 5")
+
+
+def test_quotes_escaped_with_a_backslash_come_with_a_command_that_doubles_them(
+    tmp_path: Path, pairs_config: Config
+) -> None:
+    """Guards exports of MySQL: data.quoting=none would leave the quotes and the backslashes in the texts."""
+    rows = [(f'{a} said "{n}", and left', b) for n, (a, b) in enumerate(PAIRS)]
+    escaped = "".join('"' + a.replace('"', '\\"') + f'","{b}"\n' for a, b in rows)
+    with pytest.raises(DataError, match=r"backslash.*: sed .*") as found:
+        load_rows(pairs_config(write(tmp_path / "my a.csv", escaped)), "translate")
+    subprocess.run(str(found.value).rpartition(": ")[2], shell=True, cwd=tmp_path, check=True)
+    assert all_pairs(pairs_config(tmp_path / "my a.fixed.csv")) == rows

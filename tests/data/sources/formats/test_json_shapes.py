@@ -30,6 +30,7 @@ SHAPES = {
     "nested": {"corpus": {"name": "x", "rows": ROWS}},
     "columns": {"license": "CC0", **COLUMNS},
     "rows by number": dict(enumerate(ROWS)),
+    "cells of pandas": {"columns": ["id", "en", "ja"], "data": [[row["id"], row["en"], row["ja"]] for row in ROWS]},
     "columns of pandas": {name: dict(enumerate(column)) for name, column in COLUMNS.items()},
 }
 
@@ -123,3 +124,27 @@ def test_chats_in_parquet_are_refused(tmp_path: Path, text_config: Config) -> No
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{"messages": CHAT}] * 9), tmp_path / "a.parquet")
     with pytest.raises(DataError, match=r"a.parquet: is a chat \(messages: role, content\).*dataset.map\(lambda row"):
         load_rows(text_config(tmp_path / "a.parquet"), "gpt")
+
+
+def test_texts_with_keys_are_paired_by_their_keys(tmp_path: Path, pairs_config: Config) -> None:
+    """Guards against other sentences' translations: each language has its own order, and lacks some texts."""
+    sides: dict[str, dict[str, str]] = {}
+    sides["en"] = {f"k{n}": en for n, (en, _) in enumerate(PAIRS)}
+    sides["ja"] = {f"k{n}": ja for n, (_, ja) in reversed([*enumerate(PAIRS)])}
+    del sides["en"]["k3"], sides["ja"]["k4"]
+    config = pairs_config(write(tmp_path / "a.json", json.dumps(sides)), **NAMED)
+    assert pairs(config) + pairs(config, "valid") == PAIRS[:3] + PAIRS[5:]
+
+
+@pytest.mark.parametrize("text", [json.dumps(PAIRS), "".join(json.dumps(pair) + "\n" for pair in PAIRS)])
+def test_arrays_without_names_come_with_a_command_that_makes_a_table(
+    tmp_path: Path, pairs_config: Config, text: str
+) -> None:
+    """Guards [["a", "b"], …], which was refused without a way on."""
+    file = write(tmp_path / "my rows.json", text)
+    with pytest.raises(DataError, match=r"is an array, whose cells have no names; .*: jq ") as found:
+        load_rows(pairs_config(file), "translate")
+    command = str(found.value).rpartition(": ")[2]
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    config = pairs_config(tmp_path / "rows.csv")
+    assert pairs(config) + pairs(config, "valid") == PAIRS

@@ -99,3 +99,13 @@ def test_marks_that_are_not_closed_take_no_time(tmp_path: Path, pairs_config: Co
     start = time.process_time()
     assert len(both(pairs_config, source, target)) == 29
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+def test_blank_lines_inside_subrip_cues_lose_no_text(tmp_path: Path, pairs_config: Config, gap: str) -> None:
+    """Guards cues with an empty line in their text, and files in which every line is followed by one."""
+    files = []
+    for side in "ab":
+        cues = [(2.0 * n, 2.0 * n + 1, f"{side} {n}{gap}{n}{gap}\nlast {side}") for n in range(30)]
+        files.append(write(tmp_path / f"{side}.srt", srt(cues).replace("\n", gap)))
+    assert both(pairs_config, *files) == [(f"a {n} {n} last a", f"b {n} {n} last b") for n in range(30)]
