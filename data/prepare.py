@@ -216,6 +216,7 @@ def _loss_notes(where: str, losses: LossWriter, writer: TokenWriter, tokenizer: 
     if not losses.lost_characters:
         return []
     lost, whole = losses.lost_characters, losses.characters
+    share = f"{100 * lost / whole:{'.2g' if lost < 0.9 * whole else '.0f'}}"  # not 1e+02
     cause, fixes = [], []
     if writer.unknown:
         cause.append(f"outside the vocabulary ({writer.unknown:,} of {writer.count:,} tokens are <unk>)")
@@ -225,7 +226,7 @@ def _loss_notes(where: str, losses: LossWriter, writer: TokenWriter, tokenizer: 
         fixes.append("tokenizer.normalization=identity")
     fix = f"; {' and '.join(fixes)} keeps them" if isinstance(tokenizer, SentencePieceTokenizer) else ""
     return [
-        f"{where}: the tokenizer loses {100 * lost / whole:.2g} % of the characters ({lost:,} of {whole:,}),"
+        f"{where}: the tokenizer loses {share} % of the characters ({lost:,} of {whole:,}),"
         f" {' or '.join(cause)}; bits per byte charge {BITS} bits for each lost byte{fix}"
     ]
 

@@ -40,7 +40,7 @@ _SIGNS = re.compile(rb"[!-/:-@\[-`{-~]{2,}")
 
 _LATIN = ("cp1252", "cp1250", "cp1254", "iso8859_2", "cp1257")
 """Encodings of the Latin alphabet, which the library confuses; the common ones first."""
-_CLOSE = 0.1
+_CLOSE = 0.2
 """Difference of the library's measure of disorder within which it is not trusted among these."""
 _ALPHABETS = """àâæçéèêëîïôœùûüÿ äöüß áéíñóúüª àáâãçéêíóôõúü àèéìíòóù åäöæø áéíðóúýþæö çğıöşüâîû\u0307 ąćęłńóśźż
 áäčďéěíĺľňóôŕřšťúůýž áéíóöőúüű ăâîşţșț čćđšž ąčęėįšųūž āčēģīķļņšūž äöõüšž""".split()

@@ -22,6 +22,7 @@ JAPANESE = "今日は天気がいいから、公園へ行きましょう。彼�
 TEXTS = [
     ("latin_1", FRENCH),
     ("iso8859_9", TURKISH),
+    ("iso8859_9", "Bugün hava çok güzel, şehirde yürüyüş yapıyoruz ve İstanbul ışıl ışıl.\n"),
     ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy.\n"),
     ("iso8859_2", "Zażółć gęślą jaźń. Dzień dobry, proszę państwa, już późno.\n"),
     ("cp1251", "Мама мыла раму. Все счастливые семьи похожи друг на друга.\n"),

@@ -95,6 +95,9 @@ def test_an_unknown_language_costs_what_its_bytes_cost(tmp_path: Path) -> None:
     nothing = HeldOutLoss(0.0, 80, found.bytes("valid"), found.lost("valid"))  # of a model that is sure of each <unk>
     assert nothing.bits_per_byte == pytest.approx(8 * 27 / 28)
     assert any("valid: the tokenizer loses 90 % of the characters (360 of 400)" in note for note in found.notes)
+    write(tmp_path / "ja.txt", "日本語" * 40)
+    found = prepared_text(tmp_path, "abc de\n" * 400, TokenizerConfig("char"), valid_path=str(valid))
+    assert any("valid: the tokenizer loses 100 % of the characters (120 of 120)" in note for note in found.notes)
 
 
 def test_a_lossless_tokenizer_keeps_its_bits_per_byte_to_the_last_digit(tmp_path: Path) -> None:
