@@ -138,6 +138,7 @@ def hydra_settings(arguments: Sequence[str], processes: int = 1) -> list[str]:
         raise UserError(*found)
     if not set(SWEEP_FLAGS) & set(flags):
         found.append("hydra/sweeper, hydra/launcher: choose how a sweep is run; add -m")
+        flags = [*flags, *SWEEP_FLAGS]  # which is enough advice
     if processes > 1:
         found.append(ONE_PROCESS)
     found += [f"{flag}: cannot be combined with a sweep by Hydra's plugins" for flag in flags if flag in FLAGS]

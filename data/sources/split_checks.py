@@ -51,9 +51,12 @@ def split_notes(splits: dict[str, Dataset], config: DataConfig) -> list[str]:
     share = max(shares, key=lambda share: abs(share - 0.5), default=0.5)
     if max(share, 1 - share) >= _SORTED:
         what = "pairs" if "source" in splits["valid"].column_names else "rows"
-        sort = f"{'longer' if share > 0.5 else 'shorter'} than the training {what} ({max(share, 1 - share):.0%})"
-        fix = "if the data are sorted by length, set data.split=random"
-        notes.append(f"valid: its {what} are {sort}; {fix}")
+        size = "longer" if share > 0.5 else "shorter"
+        own = config.valid_path or config.valid_split
+        fix = "" if own else "; if they are split off data sorted by length, set data.split=random"
+        notes.append(
+            f"valid: its {what} are {size} than the training {what} ({100 * max(share, 1 - share):.0f} %){fix}"
+        )
     return notes
 
 

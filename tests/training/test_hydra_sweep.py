@@ -128,6 +128,13 @@ def test_a_setting_of_hydra_that_is_not_used_is_answered_with_ours(
     assert instead in message
 
 
+def test_a_launcher_without_a_sweep_is_one_message() -> None:
+    """Guards against a second message about commas, of which there are none."""
+    with pytest.raises(UserError) as raised:
+        hydra_settings(["hydra/launcher=joblib", "seed=1"])
+    assert raised.value.args == ("hydra/sweeper, hydra/launcher: choose how a sweep is run; add -m",)
+
+
 @pytest.mark.slow
 def test_the_options_of_plugins_are_printed(tmp_path: Path, book: Path) -> None:
     """Guards against a question about a sweep that starts it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,10 @@ def test_data_sorted_by_length_are_told(
     (note,) = flattering(config, "translate")
     assert note.startswith(f"valid: its pairs are {what} than the training pairs (")
     assert note.endswith("set data.split=random")
+    held = write(tmp_path / "held.tsv", table([(en + "!", ja) for en, ja in ordered[-30:]]))
+    rest = write(tmp_path / "rest.tsv", table(ordered[:-30]))
+    (note,) = flattering(pairs_config(rest, valid_path=str(held)), "translate")
+    assert re.fullmatch(rf"valid: its pairs are {what} than the training pairs \(\d+ %\)", note), "no other split"
     config.split = "random"
     assert flattering(config, "translate") == []
     assert flattering(pairs_config(write(tmp_path / "mixed.tsv", table(PAIRS))), "translate") == []
