@@ -18,7 +18,6 @@ from pathlib import Path
 from configs.errors import UserError
 from configs.program import complain, expanded, messages_of
 from configs.sweep_points import as_settings
-from configs.whole_file import flush
 from training.composed_run import ComposedRun
 from training.config import TrainConfig
 from training.hardware.reproducibility import process_settings_restored
@@ -112,7 +111,6 @@ def reserved(config: TrainConfig, varied: dict[str, str]) -> TrainConfig:
         run = expanded(named.runs) / str(named.name)
         try:
             run.mkdir(parents=True)
-            flush(run.parent)
         except FileExistsError:
             if os.path.lexists(run):  # else `runs` is a link that leads nowhere
                 continue

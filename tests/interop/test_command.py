@@ -27,6 +27,7 @@ def test_a_run_is_exported_once(
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {
         "README.md",
+        "chumoku_tokenizer.model",
         "config.json",
         "generation_config.json",
         "model.safetensors",

@@ -52,17 +52,18 @@ def make_folder(config: TrainConfig) -> Path:
         run = runs / (base if number == 1 else f"{base}-{number}")
         try:
             runs.mkdir(parents=True, exist_ok=True)
-            run.mkdir()
+            try:
+                run.mkdir()
+            except FileExistsError:
+                if config.name is None:
+                    number += 1
+                    continue
+                check_free(config)  # of a run that ended early, or reserved by a sweep
             for folder in (run, *created):
                 flush(folder.parent)
             return run
         except FileExistsError:
-            if not runs.is_dir():
-                raise UserError(f"runs={runs}: is a file, but must be a folder") from None
-            if config.name is not None:
-                check_free(config)
-                return run
-            number += 1
+            raise UserError(f"runs={runs}: is a file, but must be a folder") from None
         except OSError as error:
             raise UserError(f"{run}: cannot be created: {error.strerror}") from error
 
