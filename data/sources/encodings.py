@@ -27,7 +27,8 @@ Other alphabets have fewer, but also control characters (04 in Cyrillic)."""
 _CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 
 _COMMON = """cp1252 latin_1 iso8859_15 cp1250 iso8859_2 cp1251 koi8_r koi8_u cp1253 iso8859_7 cp1254 iso8859_9 cp1255
-cp1256 cp1257 cp1258 tis_620 cp932 euc_jp iso2022_jp gb18030 big5 cp949 cp866 cp850 mac_roman""".split()
+cp1256 cp1257 cp1258 tis_620 cp932 euc_jp iso2022_jp gb18030 big5 cp949 cp866 cp850 mac_roman iso8859_5 iso8859_6
+cp855 mac_cyrillic johab""".split()
 """Encodings to choose from: of all that the library knows, it takes rare ones for the common ones too often."""
 
 _JAPANESE = ("cp932", "euc_jp")

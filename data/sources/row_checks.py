@@ -41,7 +41,7 @@ _MANY = 0.05
 _RETURNS = re.compile(r"\r+\n")
 _SHOWN = 40  # characters of an example
 _VALUES = 10_000  # pairs whose different texts are counted
-_ENOUGH = 20  # pairs from which on a side with few different texts is told
+_ENOUGH = 20  # least number of pairs for a warning about few different texts
 _DIFFERENT = 0.05
 """Share of different texts below which a side is rather a column of names."""
 _KEY = re.compile(r"[\"'`]?[\w.-]{2,}[\"'`]? *[:=]")

@@ -105,7 +105,8 @@ _ROOTS = {
     "html": _HTML,
     "annotation_document": (
         "an ELAN annotation",
-        "in ELAN: File > Export As > Tab-delimited Text, and choose the column with data.text_column",
+        "in ELAN: File > Export As > Tab-delimited Text, and choose its columns (data.text_column; of pairs"
+        " data.source_column, data.target_column)",
     ),
     "tmx": ("a translation memory (TMX)", "its pairs are read with task=translate data=pairs, named NAME.tmx"),
     "xliff": ("a translation file (XLIFF)", "its pairs are read with task=translate data=pairs, named NAME.xlf"),
