@@ -31,12 +31,15 @@ def losses(folder: Path) -> dict[str, float]:
 
 @pytest.mark.slow
 def test_optuna_minimises_the_validation_loss_of_runs_that_joblib_starts(tmp_path: Path, book: Path) -> None:
-    """Guards the two plugins together: what is minimised, the names of runs, and files outside the run folders."""
+    """Guards the two plugins together: what is minimised, the names of runs, and files outside the run folders; and the
+    versions with which Optuna stores a study."""
     plugins = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=2", "hydra.sweeper.n_jobs=2", "hydra/launcher=joblib"]
+    plugins += ["hydra.sweeper.storage=sqlite:///study.db", "hydra.sweeper.study_name=first"]
     done = train(tmp_path, "-m", "optim.lr=interval(1e-5,1e-1)", *plugins)
     assert done.returncode == 0, done.stderr
     found = losses(tmp_path)
     assert len(found) == 2
+    assert (tmp_path / "study.db").is_file()
     best = yaml.safe_load((tmp_path / "runs/optimization_results.yaml").read_text())
     assert best["best_value"] == min(found.values())
     name = min(found, key=lambda name: found[name])
