@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import UserError
+from data.language_scripts import LANGUAGE_SCRIPTS
 from interop.trained import Trained
 
 NAMES = {
@@ -67,11 +68,6 @@ NAMES = {
 _CODES = {name: code for code in NAMES for name in (code, NAMES[code].lower())}
 _SAME = {"nb": "no", "pb": "pt", "zt": "zh"}
 """Codes of Argos Translate, by those of the same language in file names."""
-
-_SCRIPTS = {"ar": "Arabic", "bg": "Cyrillic", "bn": "Bengali", "el": "Greek", "fa": "Arabic", "he": "Hebrew"}
-_SCRIPTS |= {"hi": "Devanagari", "ja": "Japanese", "ko": "Hangul", "ru": "Cyrillic", "th": "Thai", "uk": "Cyrillic"}
-_SCRIPTS |= {"ur": "Arabic", "zh": "Chinese", "zt": "Chinese"}
-"""What is not written in Latin letters."""
 
 FEW = 10
 """Letters of a script that show that the targets are written in it. They are not compared with the other letters: the
@@ -138,12 +134,14 @@ def _other_scripts(trained: Trained, given: tuple[str, str]) -> list[str]:
     found = []
     for side, letters, few in (("sources", scripts(sources), None), ("targets", scripts(known - sources), FEW)):
         code = given[side == "targets"]
-        wanted = _SCRIPTS.get(code, "Latin" if code in NAMES else None)
+        wanted = LANGUAGE_SCRIPTS.get(code)
         if wanted is None or not letters:
             continue
         most, count = letters.most_common(1)[0]
         if letters[wanted] < min(count, few or count):
-            found.append(f"{NAMES[code]} is written in {wanted} characters, but the {side} of the run in {most}")
+            found.append(
+                f"{NAMES.get(code, code)} is written in {wanted} characters, but the {side} of the run in {most}"
+            )
     return found
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
+from data.language_scripts import LANGUAGE_SCRIPTS
+
 Row = dict[str, Any]
 
 _ASIAN = "Chinese or Japanese"
@@ -29,12 +31,6 @@ _OTHER = re.compile(f"[{''.join(_SCRIPTS.values())}]")
 _LETTER = re.compile(r"[^\W\d_]")
 _LATIN = 1.5
 """Bytes for each character below which a text counts as Latin: other letters have two or three."""
-
-_LANGUAGES = {"ja": _ASIAN, "zh": _ASIAN, "ko": "Hangul", "ru": "Cyrillic", "uk": "Cyrillic", "bg": "Cyrillic"}
-_LANGUAGES |= {"el": "Greek", "he": "Hebrew", "ar": "Arabic", "fa": "Arabic", "hi": "Devanagari", "bn": "Bengali"}
-_LANGUAGES |= {"ta": "Tamil", "th": "Thai", "ka": "Georgian"}
-_LANGUAGES |= dict.fromkeys("en de fr es it pt nl sv da no fi pl cs hu ro tr vi id".split(), "Latin")
-"""Scripts of languages by their codes."""
 
 _MANY = 0.05
 """Share of the pairs from which on odd ones are a warning with examples."""
@@ -148,7 +144,8 @@ class OddPairs:
                 f"{split}: warning: the texts are cut into pieces already (▁ or @@), which a model would learn and"
                 " write; give the texts from before"
             )
-        wanted = tuple(_LANGUAGES.get(re.split("[.]", name.lower())[-1].partition("-")[0]) for name in languages)
+        codes = (re.split("[.]", name.lower())[-1].partition("-")[0] for name in languages)
+        wanted = tuple(_ASIAN if code in ("ja", "zh") else LANGUAGE_SCRIPTS.get(code) for code in codes)
         if None not in wanted and wanted != usual and wanted == usual[::-1]:
             found.append(
                 f"{split}: warning: the sources, called {languages[0]}, are in {source} letters, and the targets,"
