@@ -70,18 +70,8 @@ def locate(config: DataConfig, task: str) -> Located:
     for split, path in (("valid", config.valid_path), ("test", config.test_path)):
         if path:
             splits[split] = _entries(path, f"data.{split}_path", config, task, notes)
-    held_out = {file.resolve() for split in splits if split != "train" for entry in splits[split] for file in entry}
-    if there and config.path:  # of a folder or a glob, files of another split are left out
-        splits["train"] = [entry for entry in splits["train"] if entry[0].resolve() not in held_out]
-        if not splits["train"]:
-            raise DataError(
-                f"data.path={config.path}: no file is left to train on besides data.valid_path and data.test_path"
-            )
-        notes += _unused(config.path, there, splits)
-        odd = [entry[0].name for entry in splits["train"] if _split_of(entry[0].name) in ("valid", "test")]
-        if odd and len(splits["train"]) > 1:
-            fix = "data.valid_path and data.test_path hold files out"
-            notes.append(f"data.path={config.path}: trains on {_listed(odd)} too; {fix}")
+    if there and config.path:
+        notes += _leave_out_held_out(config.path, there, splits)
     formats = {_format(entry, task): entry for entries in splits.values() for entry in entries}
     for entries in splits.values():
         for entry in entries:
@@ -126,6 +116,21 @@ def _named_splits(path: str, config: DataConfig, task: str, notes: list[str]) ->
     if len(splits) > 1:
         notes.append(f"data.path={path}: assigned by their names: {_shown(splits)}")
     return [file for pattern in patterns for file in _files(pattern, "data.path", config)], splits
+
+
+def _leave_out_held_out(path: str, there: list[Path], splits: dict[str, Entries]) -> list[str]:
+    """Take the files of the other splits from those of training, which a folder or a glob has found, and return notes
+    on files that are not used and on held-out names that are. Raises DataError if no training file is left."""
+    held_out = {file.resolve() for split in splits if split != "train" for entry in splits[split] for file in entry}
+    splits["train"] = [entry for entry in splits["train"] if entry[0].resolve() not in held_out]
+    if not splits["train"]:
+        raise DataError(f"data.path={path}: no file is left to train on besides data.valid_path and data.test_path")
+    notes = _unused(path, there, splits)
+    odd = [entry[0].name for entry in splits["train"] if _split_of(entry[0].name) in ("valid", "test")]
+    if odd and len(splits["train"]) > 1:
+        fix = "data.valid_path and data.test_path hold files out"
+        notes.append(f"data.path={path}: trains on {_listed(odd)} too; {fix}")
+    return notes
 
 
 def _is_archive(file: Path) -> bool:
@@ -212,7 +217,7 @@ def _first_line_note(file: Path) -> list[str]:
 def _entries(path: str, key: str, config: DataConfig, task: str, notes: list[str]) -> Entries:
     names = _sides(path) if config.source == "pairs" else None
     if names is not None:
-        sides = [_side(name, key, config, task) for name in names]
+        sides = [_side(name, key, config) for name in names]
         if len(sides[0]) != len(sides[1]):
             raise DataError(f"{key}={path}: {len(sides[0])} source files but {len(sides[1])} target files")
         return list(zip(*sides, strict=True))
@@ -224,7 +229,7 @@ def _entries(path: str, key: str, config: DataConfig, task: str, notes: list[str
     ]
 
 
-def _side(path: str, key: str, config: DataConfig, task: str) -> list[Path]:
+def _side(path: str, key: str, config: DataConfig) -> list[Path]:
     """Return the files of one side of aligned files."""
     entries = [
         _archived(file, config, "gpt", []) if _is_archive(file) else [(file,)] for file in _files(path, key, config)
