@@ -58,14 +58,15 @@ def path(run_folder: str | Path, step: int) -> Path:
     return Path(run_folder) / FOLDER / f"step_{step:08d}.safetensors"
 
 
-def save(recording: Recording, run_folder: str | Path, *, durable: bool = True) -> Path:
+def save(recording: Recording, run_folder: str | Path, *, durable: bool = True, parents: bool = True) -> Path:
     """Write the recording of a training step atomically into the run folder and return its path.
 
-    durable: as in `write_whole`; waiting for the disk takes up to 10 ms. Raises OSError that names the file, as does
-    `save_generated`, and UserError for a negative step.
+    durable: as in `write_whole`; waiting for the disk takes up to 10 ms.
+    parents: create the run folder too; training does not, so that a run which is deleted meanwhile stays deleted.
+    Raises OSError that names the file, as does `save_generated`, and UserError for a negative step.
     """
     final = path(run_folder, recording.step)
-    own_folder(run_folder).mkdir(parents=True, exist_ok=True)
+    own_folder(run_folder).mkdir(parents=parents, exist_ok=True)
     write_whole(final, _serialised(recording), durable=durable)
     return final
 

@@ -243,8 +243,9 @@ def test_a_compilation_that_fails_long_after_the_start_ends_no_run(
     for _ in range(5):
         gradients_of(loss, batch)
     assert loss.compiled
+    limit = torch._dynamo.config.recompile_limit
     if fault == "limit":
-        monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 1)
+        limit = 1
         reason = "the batches have more shapes than torch._dynamo.config.recompile_limit"
     else:
         full = OSError(errno.ENOSPC, "No space left on device")
@@ -252,7 +253,8 @@ def test_a_compilation_that_fails_long_after_the_start_ends_no_run(
         reason = f"OSError: {full}"
     single = batch.select(torch.arange(1))
     capfd.readouterr()
-    found = gradients_of(loss, single)
+    with torch._dynamo.config.patch(recompile_limit=limit):  # which `monkeypatch` would leave deleted
+        found = gradients_of(loss, single)
     assert not loss.compiled
     assert loss.failed
     assert said[1:] == [f"warning: torch.compile failed ({reason}); training continues uncompiled"]

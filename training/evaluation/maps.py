@@ -151,8 +151,8 @@ class AttentionRecorder:
                 f" {recording.deviation:.1%} of the largest value): please report this with the log line that names the"
                 " kernel"
             )
-        self.log.place.check()  # `store` would create the folder again
-        self.written.append(store.save(recording, self.run, durable=False))
+        self.log.place.check()  # the name may be that of another run by now
+        self.written.append(store.save(recording, self.run, durable=False, parents=False))
         if keep is not None and store.thin(self.run, keep):
             self.note_once(
                 f"more than {keep} steps have attention maps: from now on some are deleted, so that the rest is evenly"
@@ -260,7 +260,7 @@ class AttentionRecorder:
         title = f"nats lost without the head, on {min(BATCHES, len(every))} of {len(every)} validation batches"
         tables = [head_table(f"{kind}: {title}", of, "+.4f") for kind, of in importance.items()]
         gold = self.head_scores("valid", self.config.attention.scored)
-        store.save(self.recording(step, self.examples(), gold, {"importance": importance}), self.run)
+        store.save(self.recording(step, self.examples(), gold, {"importance": importance}), self.run, parents=False)
         path = self.log.table("heads.importance", "\n\n".join(tables), step)
         rises = {
             (kind, layer, head): rise

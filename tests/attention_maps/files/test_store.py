@@ -115,6 +115,13 @@ def test_a_failed_write_leaves_what_was_there_and_nothing_else(lesson: Recording
     assert sorted(path.parent.iterdir()) == [path, occupied]
 
 
+def test_a_deleted_run_stays_deleted(lesson: Recording, tmp_path: Path) -> None:
+    """Guards against a run that comes back as a folder with maps alone, if it is deleted just before they are saved."""
+    with pytest.raises(FileNotFoundError):
+        store.save(lesson, tmp_path / "runs" / "a", parents=False)
+    assert not list(tmp_path.iterdir())
+
+
 def test_every_truncation_is_reported_with_the_file(lesson: Recording, tmp_path: Path) -> None:
     """Guards against tracebacks or zeros for a file truncated by a full disk or an incomplete copy."""
     path = store.save(lesson, tmp_path)
