@@ -25,6 +25,7 @@ class MarianTokenizer(PretrainedTokenizer):
         self._processor = sentencepiece.SentencePieceProcessor(
             model_proto=base64.b64decode(self.content["sentencepiece"])
         )
+        self._processor.id_to_piece(list(range(self._processor.vocab_size())))  # raises ValueError for one not in UTF-8
         self._ids = {piece: token for piece, token in self.vocabulary.items() if token not in self.special_ids}
 
     @cached_property

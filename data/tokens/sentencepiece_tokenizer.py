@@ -79,6 +79,7 @@ class SentencePieceTokenizer(Tokenizer):
         if not model:
             raise ValueError("an empty SentencePiece model")  # which SentencePiece itself would accept
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self._processor.id_to_piece(list(range(self.vocab_size)))  # raises ValueError for one that is not UTF-8
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> SentencePieceTokenizer:

@@ -200,6 +200,14 @@ def test_a_missing_or_damaged_model_file_is_named(content: bytes | None, tmp_pat
         load_tokenizer(path)
 
 
+def test_a_model_with_a_piece_that_is_not_utf8_is_damaged(tokenizer: Tokenizer, tmp_path) -> None:
+    """Guards against a traceback at the first word that contains the piece: SentencePiece loads such a model."""
+    path = tmp_path / "tokenizer.model"
+    path.write_bytes(tokenizer.model.replace("\u2581".encode(), b"\xbb\x96\x81", 1))
+    with pytest.raises(DataError, match=r"tokenizer\.model: not a tokenizer, or damaged"):
+        load_tokenizer(path)
+
+
 def test_token_files_use_two_bytes_where_they_can(tmp_path) -> None:
     """Guards disk and memory (half of 4-byte ids), and large vocabularies against overflow."""
     assert token_dtype(65536) is np.uint16
