@@ -12,7 +12,7 @@ with importing():
     from training.command_line import requested_runs, swept_by_hydra
     from training.config import TrainConfig
     from training.processes.processes import SINGLE, Processes, opened_processes
-    from training.progress import Interrupted
+    from training.stop_request import Interrupted
 
 
 def main() -> None:
@@ -83,7 +83,7 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
         check_apple_gpu(config, hardware.device, model.head.out_features)
         start.load_weights(model)
         stream = data.training(batch_size, seed=config.seed)
-        flops = flops_per_token(model, *data.training_lengths()) * (2 if config.trainer.r_drop else 1)
+        flops = flops_per_token(model, *data.training_lengths())
         trainer = Trainer(config, model, stream, hardware, flops, processes)
         notes = [*processes.notes, *start.notes, *restore(start, trainer, data, changes)]
 
