@@ -222,7 +222,7 @@ class Trainer(TrainingState):
         rate, epoch = self.optimizer.learning_rate, self.stream.epoch
         results, write = self.step_log.line(self.log, self.since_log, self.gradient_norm, rate, epoch)
         self.queue.read(results, write)
-        if not self.queue.on_gpu:
+        if not self.queue.asynchronous:
             self.queue.drain()
         self.since_log = Interval()
 
@@ -330,7 +330,7 @@ class Trainer(TrainingState):
     def catch_up(self) -> None:
         """Wait for queued GPU steps, count the time as training time, and write the pending log line."""
         self.queue.drain()
-        if self.queue.on_gpu:
+        if self.queue.asynchronous:
             seconds = self.lap()
             for interval in (self.since_log, self.since_evaluation):
                 interval.seconds += seconds

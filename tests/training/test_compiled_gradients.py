@@ -33,9 +33,10 @@ from training.config import TrainConfig, TrainerConfig
 from training.guided_alignment.guidance import Guidance
 from training.guided_alignment.translation_table import learn_translations
 from training.hardware import chunks, recomputation
-from training.hardware.compilation import TrainingLoss
+from training.hardware.compilation import CompiledLoss, training_loss
 from training.hardware.compiled_check import BOUNDS, Difference, largest_difference
 from training.hardware.device import Hardware
+from training.loss import TrainingLoss
 from training.optimizer.weights import Weights
 from training.processes.processes import Processes
 from training.run_folder.loaded_run import Model
@@ -139,7 +140,7 @@ def loss_of(kind: Kind, choice: str, dtype: torch.dtype = torch.float32) -> Trai
     else:
         model = EncoderDecoder(shape, VOCABULARY, VOCABULARY, shared=True)
     weights = Weights(model.train(), dtype, 0.0)
-    loss = TrainingLoss(config, weights, Hardware(torch.device("cpu"), dtype, None, "cpu"), 1.0)
+    loss, _ = training_loss(config, weights, Hardware(torch.device("cpu"), dtype, None, "cpu"), 1.0, None)
     if config.trainer.guided_alignment and isinstance(model, EncoderDecoder):
         batch = batch_of(kind)
         assert batch.source is not None
@@ -275,7 +276,7 @@ def test_a_process_falls_back_with_another(capsys: pytest.CaptureFixture[str]) -
 
     each = trainer(pairs(), processes=OneOfSeveral(), compile="on")
     each.lap()
-    assert not each.loss.compiling
+    assert each.loss.failed
     said = "warning: compiled code has failed in another process; training continues uncompiled\n"
     assert capsys.readouterr().out == said
 
@@ -360,15 +361,15 @@ def test_a_batch_whose_results_are_not_finite_proves_nothing(part: str, monkeypa
     batch, loss = batch_of(kind), loss_of(kind, "on")
     loss.log = said.append
     with monkeypatch.context() as patch:
-        uncompiled = TrainingLoss.uncompiled
+        uncompiled = CompiledLoss.uncompiled
 
-        def spoilt(self: TrainingLoss, *arguments: Any) -> tuple[Tensor, list[Tensor]]:
+        def spoilt(self: CompiledLoss, *arguments: Any) -> tuple[Tensor, list[Tensor]]:
             total, gradients = uncompiled(self, *arguments)
             if part == "loss":
                 return total * torch.nan, gradients
             return total, [gradient * torch.inf for gradient in gradients]
 
-        patch.setattr(TrainingLoss, "uncompiled", spoilt)
+        patch.setattr(CompiledLoss, "uncompiled", spoilt)
         gradients_of(loss, batch)
     assert loss.compiled
     gradients_of(loss, batch)

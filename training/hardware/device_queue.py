@@ -23,7 +23,8 @@ class DeviceQueue:
 
     def __init__(self, device: torch.device, *, immediate: bool = False) -> None:
         """immediate: wait for every result."""
-        self.on_gpu = device.type == "cuda"
+        self.device = device
+        self.asynchronous = device.type == "cuda"
         self.immediate = immediate or device.type == "cpu"
         self.unread: deque[tuple[int, HostCopy, Callable[..., None]]] = deque()
         """Step, results and what is to be done with them."""
@@ -42,15 +43,15 @@ class DeviceQueue:
     def end_step(self) -> None:
         """Mark the end of a step; wait until all but the last two steps are complete, and read their results."""
         self.step += 1
-        if self.on_gpu:
+        if self.device.type == "cuda":
             end = torch.cuda.Event(blocking=True)  # waiting for it uses no CPU time
             end.record()
             self.ends.append(end)
             if len(self.ends) > UNFINISHED:
                 self.ends.popleft().synchronize()
-        delay = UNFINISHED if self.on_gpu else _UNREAD
+        delay = UNFINISHED if self.asynchronous else _UNREAD
         if self.unread and self.unread[0][0] <= self.step - delay:
-            self._read_until(self.step - UNFINISHED if self.on_gpu else self.step)
+            self._read_until(self.step - UNFINISHED if self.asynchronous else self.step)
 
     def drain(self) -> None:
         """Wait until all steps are complete, and read all results."""
