@@ -11,7 +11,8 @@ check_system()
 with importing():
     from training.command_line import requested_runs, swept_by_hydra
     from training.config import TrainConfig
-    from training.processes.processes import SINGLE, Processes, opened_processes
+    from training.processes.opening import opened_processes
+    from training.processes.processes import SINGLE, Processes
     from training.stop_request import Interrupted
 
 

@@ -105,6 +105,8 @@ def batch_loss(
     kernel: LossAndGradient | None = None,
 ) -> Tensor:
     """Run the forward pass of training: `projected_loss` of a model on `Batch.model_inputs` -> scalar float32."""
+    # The blocks turn tokens into features; what is left of the model is one product with the head, which gives a score
+    # to each token of the vocabulary. These logits are the largest tensor of a step, so the loss makes them in chunks.
     features = model.features(*inputs)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
     weight, cap = model.head.weight, model.config.logit_cap
     if model.head.bias is not None:  # a bias is the weight of an input that is always 1
@@ -126,6 +128,7 @@ class _ProjectedLoss(torch.autograd.Function):
         kernel: LossAndGradient,
         vocabulary: int,
     ) -> Tensor:
+        # Forward and backward pass of each chunk at once, while its logits are in memory; `backward` only scales.
         # Nothing that is returned or saved changes in place: torch 2.11 compiles that to gradients of zero.
         size = loss_chunk(features.device, len(weight))
         padding = len(weight) - vocabulary
@@ -160,12 +163,14 @@ def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tupl
     real = (targets != IGNORED).unsqueeze(1).float()  # [N, 1]
     place = targets.clamp(min=0).unsqueeze(1)  # [N, 1]
     share = smoothing / logits.shape[1]
+    # -log softmax, shifted by the largest logit so that no exponential overflows.
     largest = logits.amax(dim=-1, keepdim=True).float()  # [N, 1]
     powers = (logits - largest).exp_()  # [N, V] float32
     total = powers.sum(dim=-1, keepdim=True)  # [N, 1]
     losses = largest + total.log() - (1 - smoothing) * logits.gather(1, place).float()  # [N, 1]
     if smoothing:
         losses = losses - smoothing * logits.mean(dim=-1, keepdim=True, dtype=torch.float32)
+    # Its gradient: the predicted probabilities minus the wanted ones; 0 at padding.
     grad = powers.mul_(real / total)
     if smoothing:
         grad.sub_(share * real)

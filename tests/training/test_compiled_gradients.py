@@ -32,7 +32,7 @@ from tests.training.tiny_trainer import pairs, trainer
 from training.config import TrainConfig, TrainerConfig
 from training.guided_alignment.guidance import Guidance
 from training.guided_alignment.translation_table import learn_translations
-from training.hardware import chunks, recomputation
+from training.hardware import recomputation
 from training.hardware.compilation import CompiledLoss, training_loss
 from training.hardware.compiled_check import BOUNDS, Difference, largest_difference
 from training.hardware.device import Hardware
@@ -74,7 +74,7 @@ GPTS = {
     "documents": Kind({"mask_documents": True, "vocab_multiple": 64}, chunked=True),
     "dropout": Kind({"dropout": 0.2, "word_dropout": 0.1, "attention_dropout": 0.1}),
     "chunks": Kind(trainer={"label_smoothing": 0.1}, chunked=True),
-    "R-Drop": Kind({"dropout": 0.2, "logit_cap": 5.0}, {"r_drop": 1.0, "label_smoothing": 0.1}),
+    "cap": Kind({"dropout": 0.2, "logit_cap": 5.0}, {"label_smoothing": 0.1}),
     "recomputed": Kind({"dropout": 0.2}, {"recompute": True}),
 }
 TRANSLATORS = {
@@ -172,8 +172,8 @@ def test_compiled_gradients_are_those_of_uncompiled_code(kind: Kind, monkeypatch
     """Guards against gradients that are wrong in compiled code only, as all were under torch 2.11: the loss is exact
     nevertheless, and wrong gradients may have a healthy norm."""
     if kind.chunked:
-        monkeypatch.setattr(chunks, "_TOKENS", 16)
-        monkeypatch.setattr(chunks, "_LOGITS", 16 * VOCABULARY)
+        monkeypatch.setattr("training.loss._TOKENS", 16)
+        monkeypatch.setattr("training.loss._LOGITS", 16 * VOCABULARY)
     batch, said = batch_of(kind), []
     compiled, plain = loss_of(kind, "on"), loss_of(kind, "off")
     compiled.log = said.append

@@ -64,8 +64,9 @@ def test_the_compiler_is_not_loaded() -> None:
     code = (
         "import sys, torch; from training.optimizer.adamw import AdamW;"
         " from training.optimizer.optimizer import update_groups; p = torch.nn.Parameter(torch.ones(3));"
-        " p.grad = torch.ones(3); o = AdamW([{'params': [p], 'weight_decay': 0.1}], lr=1e-3, betas=(0.9, 0.99), eps=1e-8,"
-        " fused=True); update_groups(o); o.load_state_dict(o.state_dict()); print('torch._dynamo' in sys.modules)"
+        " p.grad = torch.ones(3);"
+        " o = AdamW([{'params': [p], 'weight_decay': 0.1}], lr=1e-3, betas=(0.9, 0.99), eps=1e-8, fused=True);"
+        " update_groups(o); o.load_state_dict(o.state_dict()); print('torch._dynamo' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, text=True, check=False
