@@ -64,6 +64,7 @@ def token_losses(model: GPT | EncoderDecoder, inputs: tuple[Tensor | None, ...],
     """
     features = model.features(*inputs).flatten(0, 1)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
     size = loss_chunk(features.device, model.vocab_size)
+    # Nothing is kept for a backward pass, so that a chunk's logits are free as soon as its losses are known.
     losses = [
         F.cross_entropy(model.logits(rows).float(), wanted, ignore_index=IGNORED, reduction="none")
         for rows, wanted in zip(features.split(size), targets.flatten().split(size), strict=True)
