@@ -275,7 +275,7 @@ def test_a_process_falls_back_with_another(capsys: pytest.CaptureFixture[str]) -
             return [*others, 1.0]
 
     each = trainer(pairs(), processes=OneOfSeveral(), compile="on")
-    each.lap()
+    each.agree(0.0)
     assert each.loss.failed
     said = "warning: compiled code has failed in another process; training continues uncompiled\n"
     assert capsys.readouterr().out == said
