@@ -11,8 +11,9 @@ check_system()
 with importing():
     from training.command_line import requested_runs, swept_by_hydra
     from training.config import TrainConfig
-    from training.processes.processes import SINGLE, Processes, opened_processes
-    from training.progress import Interrupted
+    from training.processes.opening import opened_processes
+    from training.processes.processes import SINGLE, Processes
+    from training.stop_request import Interrupted
 
 
 def main() -> None:
@@ -62,8 +63,11 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
         from training.run_folder.step_report import final_lines
         from training.trainer import Trainer
 
+    # Where training starts: nowhere, at the weights of another model, or at the last checkpoint of a run to resume.
     with advised(lambda: training_advice(config)), starting_point(config, processes) as start:
         config = start.config
+
+        # The machine. Combinations that would be wrong, or slow without a word, are refused before the data are read.
         settings = config.trainer.device, config.trainer.precision, config.trainer.threads
         hardware = choose_hardware(*settings, local_rank=processes.local_rank)
         if config.trainer.deterministic:
@@ -83,7 +87,7 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
         check_apple_gpu(config, hardware.device, model.head.out_features)
         start.load_weights(model)
         stream = data.training(batch_size, seed=config.seed)
-        flops = flops_per_token(model, *data.training_lengths()) * (2 if config.trainer.r_drop else 1)
+        flops = flops_per_token(model, *data.training_lengths())
         trainer = Trainer(config, model, stream, hardware, flops, processes)
         notes = [*processes.notes, *start.notes, *restore(start, trainer, data, changes)]
 
@@ -93,6 +97,7 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
             opened_log(run, trainer.progress.step, trainer.progress.evaluated_step, processes.is_main) as log,
             advised(lambda: f"{training_advice(config)}; {resume_hint(run)}"),
         ):
+            # The run says what it is, before it trains: a log that ends early still names its data and its model.
             evaluator = evaluator_for(config, data, model, run, log, processes)
             if processes.is_main:
                 evaluator.attention.forget_after(trainer.progress.step)
@@ -100,6 +105,7 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
             processes.remember_run(run)
             announce(run, config, data, trainer, log, notes)
 
+            # Train. A resumed run may have spent its budget already.
             ended = trainer.budget.end_of_training()
             if ended and not trainer.budget.evaluation_is_due():  # the last evaluation may have been interrupted
                 log.line(f"already at step {trainer.progress.step}: {ended}")
@@ -107,6 +113,8 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
                 trainer.train(run, log, evaluator.evaluate, evaluator.record_attention, " ".join(data.keys.values()))
                 log.line(f"finished at step {trainer.progress.step}: {trainer.budget.end_of_training()}")
             log.markdown("about", about(run, config, data, trainer), trainer.progress.step)
+
+            # The test splits, once and with the best checkpoint: they have decided nothing until here.
             if config.trainer.test:
                 evaluator.final_test(hardware.device, trainer.loss.compiled)
 

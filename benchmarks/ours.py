@@ -79,7 +79,7 @@ def trainer_of(settings: list[str], vocabulary: int = 0) -> Trainer:
         batch_size = config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens
         stream = prepared.training(batch_size, seed=config.seed)
     trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
-    trainer.log = StrictLog(folder_until_exit(), 0)
+    trainer.loss.log = StrictLog(folder_until_exit(), 0).line
     model.train()
     return trainer
 

@@ -29,18 +29,24 @@ CODE = re.compile(
 of Hydra. What is swept is written as a setting of its own."""
 
 
-def plugin_problems(settings: Sequence[str], keys: Sequence[str], is_for_hydra: Sequence[bool]) -> list[str]:
+def is_for_hydra(setting: str) -> bool:
+    """Whether an argument sets Hydra itself: one of its sweepers or launchers, which then runs the sweep, or what is
+    refused."""
+    return re.match(r"[+~]*hydra\b|[^=]*[@:]_?(global_\.)?hydra\b", setting) is not None
+
+
+def plugin_problems(settings: Sequence[str], keys: Sequence[str]) -> list[str]:
     """Return the problems of the settings that Hydra reads before `compose_run` checks them: its own, and swept ones.
 
-    keys: all settings of the program. is_for_hydra: whether each one sets Hydra itself.
+    keys: all settings of the program.
     """
     found: list[str] = []
     chosen: dict[str, Any] = {}
-    for setting, own in zip(settings, is_for_hydra, strict=True):
+    for setting in settings:
         key = setting.partition("=")[0].lstrip("+~")
         if (override := parse_override(setting, found)) is None:
             continue
-        if own:
+        if is_for_hydra(setting):
             chosen[key] = override.value()
             if (reason := _refusal(key, chosen[key], override.is_sweep_override())) is not None:
                 found.append(f"{key}: {reason}; of Hydra's settings only its sweepers and launchers can be set")

@@ -61,11 +61,6 @@ def test_a_gpt_cannot_be_guided(fails: Fails, tmp_path: Path) -> None:
     assert "trainer.guided_alignment: is for translation" in fails(train_command, *TINY, "trainer.guided_alignment=0.3")
 
 
-def test_r_drop_without_dropout_is_refused(fails: Fails, tmp_path: Path) -> None:
-    """Guards against steps that take twice as long and change nothing."""
-    assert "trainer.r_drop=5.0: needs model.dropout above 0" in fails(train_command, *TINY, "trainer.r_drop=5")
-
-
 def test_scion_needs_a_head_of_its_own(fails: Fails, tmp_path: Path) -> None:
     """Guards against a table that is updated by one rule although it is embedding and head."""
     assert "add model.tie_embeddings=false" in fails(train_command, *TINY, "optim=scion")

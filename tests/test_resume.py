@@ -35,7 +35,6 @@ RECIPES = {
         "optim=scion",
         "model.tie_embeddings=false",
         "trainer.steps=100",
-        "trainer.r_drop=1",
         "data.both_directions=true",
         "trainer.guided_alignment=0.3",
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from tqdm import tqdm
 from configs.compose import CONFIGS, all_keys, normalise
 from configs.errors import UserError
 from configs.help import train_help
-from configs.plugin_settings import plugin_problems
+from configs.plugin_settings import is_for_hydra, plugin_problems
 from configs.program import importing
 from configs.sweep_points import as_settings, sweep_points
 from training.composed_run import ComposedRun, compose_run
@@ -105,12 +104,6 @@ def split_flags(arguments: Sequence[str], found: list[str]) -> tuple[list[str], 
     return flags, settings
 
 
-def is_for_hydra(setting: str) -> bool:
-    """Whether an argument sets Hydra itself: one of its sweepers or launchers, which then runs the sweep, or what is
-    refused."""
-    return re.match(r"[+~]*hydra\b|[^=]*[@:]_?(global_\.)?hydra\b", setting) is not None
-
-
 def swept_by_hydra(arguments: Sequence[str], train: Callable[[TrainConfig], object], processes: int = 1) -> bool:
     """Run a sweep with Hydra's plugins and return True, if the command line requests that. Raises UserError.
     processes: those that train together."""
@@ -144,7 +137,7 @@ def hydra_settings(arguments: Sequence[str], processes: int = 1) -> list[str]:
     found += [f"{flag}: cannot be combined with a sweep by Hydra's plugins" for flag in flags if flag in FLAGS]
     found += sweep_problems(flags, settings)
     normal = [normalise(setting) for setting in settings]
-    refused = plugin_problems(normal, all_keys(TrainConfig), [is_for_hydra(setting) for setting in settings])
+    refused = plugin_problems(normal, all_keys(TrainConfig))
     if found := refused or found:
         raise UserError(*found)
     return [setting if is_for_hydra(setting) else normalise(setting) for setting in settings]

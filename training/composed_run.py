@@ -12,9 +12,9 @@ from configs.errors import UserError
 from configs.literals import literal
 from configs.program import expanded
 from training.config import TrainConfig, problems
-from training.optimizer.schedules import WARMUP_SHARE
 from training.run_folder.origin import inherited, read_origin
 from training.run_folder.saved_config import load_config, run_and_checkpoint, to_omegaconf
+from training.schedule import WARMUP_SHARE
 
 FREE_ON_RESUME = (
     "resume",

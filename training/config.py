@@ -108,11 +108,6 @@ class TrainerConfig:
     """Fraction of the target probability spread over the vocabulary (Szegedy et al. 2016); 0.1 is common for
     translation. Applies to the training loss, not to the validation loss."""
 
-    r_drop: float = 0.0
-    """R-Drop (Liang et al. 2021): read every batch twice with different dropout, and add the divergence of the two
-    predictions to the training loss, with this weight (their alpha); 0 disables it. Needs `model.dropout`. A step takes
-    twice as long. They use 5 for translation. It regularises, for small data sets."""
-
     guided_alignment: float = 0.0
     """Translation: weight of a loss that teaches two heads of cross-attention, in the last layer and in the one below,
     to align words (Chen et al. 2016; Garg et al. 2019); 0 disables it. The alignments are learned from the training
@@ -159,13 +154,10 @@ class TrainerConfig:
     log_every: int = 10
     """Steps between log lines."""
 
-    skip_limit: int = 5
-    """A step whose gradient contains NaN or infinity is skipped: weights and optimiser state keep their values. After
-    this many skipped steps in a row, training stops, and the batch of the first of them is in `bad_batch.json`."""
-
     find_nan: bool = False
-    """Stop at the first step whose gradient contains NaN or infinity, repeat it uncompiled, and name the first module
-    that makes such a value; set by `+debug=nan`. For one start: it is not saved, so that a resume trains as before."""
+    """Repeat a step whose gradient contains NaN or infinity, at which training stops, uncompiled, and name the first
+    module that makes such a value; set by `+debug=nan`. For one start: it is not saved, so that a resume trains as
+    before."""
 
     patience: int | None = None
     """Stop after this many evaluations without a lower validation loss; null disables early stopping. Skipped
@@ -286,7 +278,6 @@ POSITIVE = (
     "trainer.first_evaluation_minutes",
     "trainer.threads",
     "trainer.patience",
-    "trainer.skip_limit",
 )
 NULL = dict.fromkeys(("trainer.minutes", "trainer.evaluate_minutes", "trainer.patience"), "; null switches it off")
 NOT_NEGATIVE = (
@@ -298,7 +289,6 @@ NOT_NEGATIVE = (
     "trainer.keep",
     "trainer.evaluate_sentences",
     "trainer.length_penalty",
-    "trainer.r_drop",
     "trainer.guided_alignment",
 )
 SHARES = ("optim.beta1", "optim.beta2", "trainer.label_smoothing", "trainer.ema", "schedule.final", "schedule.decay")
@@ -345,11 +335,6 @@ def problems(config: TrainConfig) -> list[str]:
         value = value_at(config, key)
         if isinstance(value, int | float) and (value < 0 or value >= 1):
             found.append(f"{key}={value}: must be at least 0 and less than 1")
-    if config.trainer.r_drop and not (
-        config.model.dropout or config.model.word_dropout or config.model.attention_dropout
-    ):
-        needed = "needs model.dropout above 0: without dropout, the two passes over a batch are the same"
-        found.append(f"trainer.r_drop={config.trainer.r_drop}: {needed}")
     if config.optim.kind == "scion" and config.model.tie_embeddings:
         fix = "choose optim=muon for this model" if config.init_from else "add model.tie_embeddings=false"
         found.append(f"optim.kind=scion: has different rules for embedding and head, but they are one table; {fix}")

@@ -22,9 +22,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from configs.compose import CONFIGS, compose_config, parse_override, quoted
 from configs.errors import UserError
+from configs.plugin_settings import is_for_hydra
 from configs.program import complain, expanded
 from configs.sweep_points import as_settings
-from training.command_line import is_for_hydra
 from training.composed_run import ComposedRun, compose_run
 from training.config import TrainConfig
 from training.run_folder.terminal import print_line

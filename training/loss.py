@@ -10,13 +10,50 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from data.batches.batch import IGNORED
+from data.batches.batch import IGNORED, Batch
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.layers import capped
-from training.hardware.chunks import loss_chunk, subtract_at
+from training.guided_alignment.guidance import Guidance
+from training.optimizer.optimizer import Optimizer
+from training.optimizer.weights import Weights
+from training.processes.processes import Processes
 
-LossAndGradient = Callable[[Tensor, Tensor, float, float], tuple[Tensor, Tensor]]
+LossAndGradient = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
+
+
+class TrainingLoss:
+    """The loss of a training step and its gradients. `training.hardware.compilation` has the compiled form."""
+
+    compiled = failed = False
+    """Whether compiled code computes the next step; whether it has failed, here or in another process."""
+
+    def __init__(self, weights: Weights, smoothing: float, guidance: Guidance | None) -> None:
+        """smoothing: of the labels. guidance: the loss of guided alignment; None without it."""
+        self.weights, self.model = weights, weights.training_model
+        self.smoothing, self.guidance = smoothing, guidance
+        self.batch_loss: Callable[..., Tensor] = batch_loss
+        self.log: Callable[[str], None] = print
+
+    def gradients(self, batch: Batch, targets: int) -> tuple[Tensor, list[Tensor]]:
+        """Return the summed loss of a micro-batch, scalar float32, detached, and the gradients of the trained
+        parameters, in the compute dtype.
+
+        targets: non-padding target tokens of the whole step, the divisor of the loss: 4 micro-batches of 1 row then
+        equal 1 micro-batch of 4 rows despite padding.
+        """
+        # Forward: what the model predicts for every position, compared with the token that follows.
+        loss = self.batch_loss(self.model, batch.model_inputs, batch.targets, self.smoothing)
+        guided = loss if self.guidance is None else loss + self.guidance.loss(batch)
+        # Backward: how the mean loss changes with each parameter. This frees the activations.
+        return loss.detach(), self.weights.gradients_of(guided, targets)
+
+    def compile_update(self, optimizer: Optimizer, processes: Processes) -> None:
+        """Prepare the first update, once the first gradients have shown whether compiled code works. Collective; here
+        there is nothing to do."""
+
+    def fall_back(self, reason: str) -> None:
+        """Continue without compilation, as this class always does."""
 
 
 @torch.no_grad()
@@ -27,6 +64,7 @@ def token_losses(model: GPT | EncoderDecoder, inputs: tuple[Tensor | None, ...],
     """
     features = model.features(*inputs).flatten(0, 1)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
     size = loss_chunk(features.device, model.vocab_size)
+    # Nothing is kept for a backward pass, so that a chunk's logits are free as soon as its losses are known.
     losses = [
         F.cross_entropy(model.logits(rows).float(), wanted, ignore_index=IGNORED, reduction="none")
         for rows, wanted in zip(features.split(size), targets.flatten().split(size), strict=True)
@@ -41,7 +79,6 @@ def projected_loss(
     label_smoothing: float = 0.0,
     kernel: LossAndGradient | None = None,
     vocabulary: int | None = None,
-    r_drop: float = 0.0,
 ) -> Tensor:
     """Return the cross-entropy of the logits features · weightᵀ in nats, summed over non-padding tokens; for training.
 
@@ -49,8 +86,7 @@ def projected_loss(
     Label smoothing follows Szegedy et al. 2016, section 7. Each chunk of logits is immediately converted to its
     gradient (Hsu et al. 2024, Liger Kernel, section 3.2), so that only one chunk is in memory at a time. kernel:
     `loss_and_gradient` or its compiled form. vocabulary: number of rows of weight that are real; the remaining rows are
-    padding without logits or gradient, which aligns the rows of the products to 128 bytes. r_drop: as in
-    `loss_and_gradient`; features [N, 2, C] and targets [N, 2] then hold two passes over each of N positions.
+    padding without logits or gradient, which aligns the rows of the products to 128 bytes.
     """
     return _ProjectedLoss.apply(
         features.flatten(0, 1),
@@ -59,7 +95,6 @@ def projected_loss(
         label_smoothing,
         kernel or loss_and_gradient,
         len(weight) if vocabulary is None else vocabulary,
-        r_drop,
     )
 
 
@@ -68,26 +103,19 @@ def batch_loss(
     inputs: tuple[Tensor | None, ...],
     targets: Tensor,
     label_smoothing: float = 0.0,
-    r_drop: float = 0.0,
     kernel: LossAndGradient | None = None,
 ) -> Tensor:
-    """Run the forward pass of training: `projected_loss` of a model on `Batch.model_inputs` -> scalar float32.
-
-    With `r_drop` the batch is read twice, each time with dropout of its own, in one pass over twice as many rows.
-    """
-    if r_drop:
-        inputs = tuple(None if each is None else torch.cat((each, each)) for each in inputs)
+    """Run the forward pass of training: `projected_loss` of a model on `Batch.model_inputs` -> scalar float32."""
+    # The blocks turn tokens into features; what is left of the model is one product with the head, which gives a score
+    # to each token of the vocabulary. These logits are the largest tensor of a step, so the loss makes them in chunks.
     features = model.features(*inputs)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
-    if r_drop:
-        features = features.unflatten(0, (2, -1)).movedim(0, 2).flatten(0, 1)  # [2B, T, C] -> [BT, 2, C]
-        targets = targets.flatten().unsqueeze(1).expand(-1, 2)  # [BT, 2]
     weight, cap = model.head.weight, model.config.logit_cap
     if model.head.bias is not None:  # a bias is the weight of an input that is always 1
         features = F.pad(features, (0, 1), value=1.0)
         weight = torch.cat((weight, model.head.bias.unsqueeze(1)), dim=1)
     if cap is not None:
         kernel = capped_kernel(kernel or loss_and_gradient, cap)
-    return projected_loss(features, weight, targets, label_smoothing, kernel, model.vocab_size, r_drop)
+    return projected_loss(features, weight, targets, label_smoothing, kernel, model.vocab_size)
 
 
 class _ProjectedLoss(torch.autograd.Function):
@@ -100,10 +128,10 @@ class _ProjectedLoss(torch.autograd.Function):
         smoothing: float,
         kernel: LossAndGradient,
         vocabulary: int,
-        r_drop: float,
     ) -> Tensor:
+        # Forward and backward pass of each chunk at once, while its logits are in memory; `backward` only scales.
         # Nothing that is returned or saved changes in place: torch 2.11 compiles that to gradients of zero.
-        size = loss_chunk(features.device, len(weight))  # even: no pair of rows is divided
+        size = loss_chunk(features.device, len(weight))
         padding = len(weight) - vocabulary
         total = torch.zeros((), device=features.device)
         grad_features = []
@@ -112,7 +140,7 @@ class _ProjectedLoss(torch.autograd.Function):
             rows = features[first : first + size]
             product = rows @ weight.t()  # [N, V]
             logits = product[:, :vocabulary] if padding else product
-            loss, grad = kernel(logits, targets[first : first + size], smoothing, r_drop)
+            loss, grad = kernel(logits, targets[first : first + size], smoothing)
             total = total + loss
             if padding:
                 grad = F.pad(grad, (0, padding))
@@ -125,56 +153,57 @@ class _ProjectedLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
         grad_features, grad_weight = ctx.saved_tensors
         scale = grad.to(grad_features.dtype)
-        return grad_features * scale, grad_weight * scale, None, None, None, None, None
+        return grad_features * scale, grad_weight * scale, None, None, None, None
 
 
-def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float, r_drop: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Return the summed cross-entropy of logits [N, V] and targets [N], scalar float32, and its gradient [N, V].
-
-    With `r_drop`, rows 2i and 2i + 1 are two passes over the same position with different dropout. The loss is then the
-    mean of their cross-entropies plus r_drop / 4 times their `divergence_and_gradient`: half of the loss of R-Drop
-    (Liang et al. 2021, arXiv 2106.14448) with α = r_drop, so that it is comparable to the loss without it.
-    """
+def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Return the summed cross-entropy of logits [N, V] and targets [N], scalar float32, and its gradient [N, V]."""
     real = (targets != IGNORED).unsqueeze(1).float()  # [N, 1]
     place = targets.clamp(min=0).unsqueeze(1)  # [N, 1]
     share = smoothing / logits.shape[1]
+    # -log softmax, shifted by the largest logit so that no exponential overflows.
     largest = logits.amax(dim=-1, keepdim=True).float()  # [N, 1]
     powers = (logits - largest).exp_()  # [N, V] float32
     total = powers.sum(dim=-1, keepdim=True)  # [N, 1]
     losses = largest + total.log() - (1 - smoothing) * logits.gather(1, place).float()  # [N, 1]
     if smoothing:
         losses = losses - smoothing * logits.mean(dim=-1, keepdim=True, dtype=torch.float32)
+    # Its gradient: the predicted probabilities minus the wanted ones; 0 at padding.
     grad = powers.mul_(real / total)
     if smoothing:
         grad.sub_(share * real)
     grad = subtract_at(grad, place, (1 - smoothing) * real)
-    loss = (losses * real).sum()
-    if r_drop:
-        divergence, slope = divergence_and_gradient(logits, real)
-        loss, grad = loss / 2 + r_drop / 4 * divergence, grad / 2 + r_drop / 4 * slope
-    return loss, grad.to(logits.dtype)
+    return (losses * real).sum(), grad.to(logits.dtype)
 
 
 def capped_kernel(kernel: LossAndGradient, cap: float) -> LossAndGradient:
     """Return `kernel` for logits before the cap of `config.logit_cap`, whose derivative is 1 - tanh²."""
 
-    def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float, r_drop: float) -> tuple[Tensor, Tensor]:
+    def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         limited = capped(logits, cap)
-        loss, grad = kernel(limited, targets, smoothing, r_drop)
+        loss, grad = kernel(limited, targets, smoothing)
         return loss, grad * (1 - (limited / cap).square())
 
     return loss_and_gradient
 
 
-def divergence_and_gradient(logits: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-    """Return KL(p ‖ q) + KL(q ‖ p) of the distributions of rows 2i and 2i + 1 of logits [N, V], summed over i, and its
-    gradient [N, V] = p (log p/q - KL(p ‖ q)) + p - q for each row and its partner; real [N, 1] is 0 at padding."""
-    logs = logits.float().log_softmax(dim=-1).unflatten(0, (-1, 2))  # [N / 2, 2, V]
-    own = logs.exp()
-    ratio = logs - logs.flip(1)
-    divergence = (own * ratio).sum(dim=-1, keepdim=True)  # [N / 2, 2, 1]: of each row from its partner
-    slope = own * (ratio - divergence) + own - own.flip(1)
-    return (divergence.flatten(0, 1) * real).sum(), slope.flatten(0, 1) * real
+_LOGITS, _GPU_LOGITS, _TOKENS = 1 << 23, 1 << 28, 1024
+"""Logits in memory at a time: 16 MB in bfloat16 on a CPU, half a gigabyte on a GPU, which needs larger products (plus
+twice as much in float32 if uncompiled). At least 1,024 tokens, since each chunk updates the whole weight gradient."""
+
+
+def loss_chunk(device: torch.device, vocabulary: int) -> int:
+    """Return the number of tokens whose logits are in memory at a time, a power of two."""
+    logits = _LOGITS if device.type == "cpu" else _GPU_LOGITS
+    return max(_TOKENS, 1 << (logits // vocabulary).bit_length() - 1)
+
+
+def subtract_at(matrix: Tensor, columns: Tensor, values: Tensor) -> Tensor:
+    """Subtract values [N, 1] from matrix [N, V] at columns [N, 1], in place if eager -> the result."""
+    if torch.compiler.is_compiling():  # unlike a scatter, a comparison is fused: a third of the time
+        every = torch.arange(matrix.shape[1], dtype=torch.int32, device=matrix.device)
+        return matrix - torch.where(every == columns.int(), values, 0.0)
+    return matrix.scatter_add_(1, columns, -values)

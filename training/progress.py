@@ -1,21 +1,13 @@
-"""Training counters saved in checkpoints, and handling of stop signals."""
+"""Counters of a run, and totals since the last log line or evaluation; both are saved in checkpoints."""
 
 from __future__ import annotations
 
 import math
-import os
-import signal
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # invalid command lines are rejected without importing torch
     from torch import Tensor
-
-    from training.hardware.finite import Applied
 
 
 @dataclass
@@ -56,14 +48,16 @@ class Progress:
     """Total duration of the recordings between evaluations."""
     last_recording_seconds: float = 0.0
     """Duration of the last one."""
-    skipped_steps: int = 0
-    """Steps that were not applied, because the gradient was not finite; `step` includes them."""
-    skipped_in_a_row: int = 0
-    """Skipped steps since the last applied step."""
 
-    def count_evaluation(self, loss: float, training_loss: float | None, seconds: float) -> bool:
-        """Record the losses at this step and the duration of the evaluation; return whether it is the best so far.
-        training_loss: None if all steps since the last evaluation were skipped."""
+    def count_step(self, tokens: int, seconds: float, timed: bool) -> None:
+        """Count a training step. timed: whether it counts for `step_seconds`."""
+        self.step += 1
+        self.tokens += tokens
+        self.seconds += seconds
+        self.step_seconds += seconds if timed else 0.0
+
+    def count_evaluation(self, loss: float, training_loss: float, seconds: float) -> bool:
+        """Record the losses at this step and the duration of the evaluation; return whether it is the best so far."""
         best = loss < self.best_loss
         if best:
             self.best_loss, self.best_step, self.best_training_loss = loss, self.step, training_loss
@@ -119,111 +113,33 @@ class Interval:
     tokens: int = 0
     steps: int = 0
     seconds: float = 0.0
-    skipped_targets: Tensor | float = 0.0
-    """Part of `targets` in skipped steps, whose loss is not in `loss`."""
 
     @classmethod
     def restored(cls, state: dict) -> Interval:
         """Return the interval of a `state_dict`. Raises TypeError or ValueError if a total is not a number."""
-        for name, value in state.items():
+        totals = {field.name: state[field.name] for field in fields(cls)}  # older checkpoints have more
+        for name, value in totals.items():
             check_counter(name, value)
-        return cls(**state)
+        return cls(**totals)
 
-    def add(self, loss: Tensor, targets: int, tokens: int, seconds: float, applied: Applied = True) -> None:
-        """Add one step. applied: whether its loss counts; a tensor is not read."""
-        if applied is True:
-            self.loss = self.loss + loss
-        elif applied is False:
-            self.loss = self.loss + loss.new_zeros(())
-            self.skipped_targets += targets
-        else:
-            self.loss = self.loss + loss.where(applied, 0.0)
-            self.skipped_targets = self.skipped_targets + (~applied) * float(targets)
+    def add(self, loss: Tensor, targets: int, tokens: int, seconds: float) -> None:
+        """Add one step. loss: sum in nats; tokens: targets and sources."""
+        self.loss = self.loss + loss
         self.targets += targets
         self.tokens += tokens
         self.steps += 1
         self.seconds += seconds
 
     @property
-    def mean_loss(self) -> float | None:
-        """Mean loss in nats per target token; None if all steps were skipped."""
-        return mean_loss(float(self.loss), self.targets, float(self.skipped_targets))
+    def mean_loss(self) -> float:
+        """Mean loss in nats per target token."""
+        return float(self.loss) / max(1, self.targets)
 
     def state_dict(self) -> dict:
         """Return the totals as plain numbers, the arguments of a new Interval."""
-        return vars(self) | {"loss": float(self.loss), "skipped_targets": float(self.skipped_targets)}
+        return vars(self) | {"loss": float(self.loss)}
 
     @property
     def tokens_per_second(self) -> float:
         """Non-padding tokens (source and target) per second of training steps."""
         return self.tokens / self.seconds if self.seconds else 0.0
-
-
-def mean_loss(loss: float, targets: int, skipped_targets: float) -> float | None:
-    """Return the mean loss per target token of the steps that were not skipped; None if there are none."""
-    return loss / max(1, targets - round(skipped_targets)) if skipped_targets < targets or not targets else None
-
-
-class Interrupted(BaseException):
-    """Raised when a signal has stopped training and everything is saved; like KeyboardInterrupt, not an Exception."""
-
-    def __init__(self, received: signal.Signals, *, by_all: bool = False) -> None:
-        """by_all: whether all processes of the run have agreed to stop. If not, the signal may come from torchrun,
-        which stops the remaining processes before it restarts all."""
-        super().__init__(received.name)
-        self.exit_code, self.by_all = 128 + received, by_all
-
-
-class StopRequest:
-    """Defers SIGINT, SIGTERM and SIGHUP to the end of the training step; a second signal has its default effect.
-
-    A worker of torchrun may receive the same request twice, from the scheduler and from torchrun: it ignores further
-    signals for some seconds (`pause`).
-    """
-
-    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def __init__(self, quiet: bool = False, pause: float = 0.0) -> None:
-        """quiet: print nothing. pause: seconds after the first signal."""
-        self.quiet, self.pause = quiet, pause
-        self.ignored_until = math.inf
-        self.received: signal.Signals | None = None
-        self.raising = False
-
-    def __enter__(self) -> StopRequest:
-        # An ignored SIGHUP (nohup) stays ignored.
-        wanted = [n for n in self.SIGNALS if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
-        self.previous = {number: signal.signal(number, self.handle) for number in wanted}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self.previous.items():
-            signal.signal(number, handler)
-
-    @contextmanager
-    def at_once(self) -> Iterator[None]:
-        """Inside the context, raise `Interrupted` immediately on a new or pending signal; for work that only reads."""
-        self.raising = True
-        try:
-            if self.received:
-                raise Interrupted(self.received)
-            yield
-        finally:
-            self.raising = False
-
-    def handle(self, number: int, _: FrameType | None) -> None:
-        """Record the signal; further signals have their default effect, after the pause."""
-        if self.received is not None and time.monotonic() < self.ignored_until:
-            return
-        if self.received is not None or not self.pause:
-            for each, handler in self.previous.items():
-                signal.signal(each, handler)
-        if self.received is not None:
-            signal.raise_signal(number)
-            return
-        self.received, self.ignored_until = signal.Signals(number), time.monotonic() + self.pause
-        # Not print, which is not reentrant. After a hang-up there is no terminal to write to.
-        with suppress(OSError):
-            os.write(2, b"" if self.quiet else b"\nstopping and saving; press Ctrl-C again to quit without saving\n")
-        if self.raising:
-            raise Interrupted(self.received)

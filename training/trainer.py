@@ -1,4 +1,4 @@
-"""The training loop, shared by both tasks."""
+"""The training loop of both tasks. `Trainer.step` is one update of the weights, `Trainer.train` the loop around it."""
 
 from __future__ import annotations
 
@@ -6,41 +6,38 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from signal import Signals
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from attention_maps.record.undisturbed import undisturbed
 from configs.errors import UserError, check_finite
 from data.batches.batch import Batch, BatchStream
-from training.budget import Budget
 from training.checkpoints.early_weights import is_early
 from training.checkpoints.loading import resume_hint
 from training.checkpoints.shared_saver import saver_for
 from training.config import TrainConfig
 from training.guided_alignment.guidance import guidance_for
-from training.hardware import compilation, recomputation
+from training.hardware.compilation import eagerly, training_loss
 from training.hardware.device import Hardware
 from training.hardware.device_queue import DeviceQueue
 from training.hardware.gpu_attention import evaluation_kernels, training_kernels
 from training.hardware.profiling import profiler
-from training.hardware.reproducibility import random_state, restore_random_state, seed_process
-from training.loss_spikes import LossSpikes
-from training.nan_search import first_non_finite
-from training.optimizer.optimizer import Optimizer
-from training.optimizer.schedules import learning_rate_factor
+from training.hardware.recomputation import recompute_activations
+from training.hardware.reproducibility import random_state, seed_process
+from training.non_finite import NonFinite
 from training.processes.processes import SINGLE, Processes
-from training.progress import Interrupted, Interval, Progress, StopRequest
-from training.recording_schedule import RecordingSchedule
+from training.progress import Interval
 from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog
-from training.run_folder.step_report import StepReport, long_evaluation
-from training.sharding.choice import weights_for
+from training.run_folder.step_report import StepLog
+from training.schedule import Budget, RecordingSchedule, learning_rate_factor
 from training.sharding.lockstep import in_lockstep
-from training.skipped_steps import SkippedSteps
+from training.state import TrainingState
+from training.stop_request import Interrupted, StopRequest
 
 Evaluate = Callable[[int, dict], float]
 """Evaluates the model at a step, adds to the metrics.jsonl record, returns the validation loss in nats per token."""
@@ -48,14 +45,13 @@ RecordAttention = Callable[[int], None]
 """Records the attention maps of the model at a step."""
 
 
-class Trainer:
+class Trainer(TrainingState):
     """Trains `model` on `stream`. The constructor writes no files; `restore` loads a checkpoint, `train` trains."""
 
-    run_folder: Path
+    run: Path
     log: RunLog
     evaluate_model: Evaluate
     record_attention: RecordAttention
-    data_key: str
 
     def __init__(
         self,
@@ -66,34 +62,93 @@ class Trainer:
         flops_per_token: float,
         processes: Processes = SINGLE,
     ) -> None:
-        self.config, self.model, self.stream, self.hardware = config, model, stream, hardware
-        self.processes = processes
-        self.flops_per_token = flops_per_token
-        self.weights = weights_for(config, model, hardware, processes)
-        self.optimizer = Optimizer(config.optim, self.weights)
-        self.progress = Progress()
+        """stream: of the micro-batches. flops_per_token: of a training step, to decide about compilation and to log the
+        use of the hardware. processes: those that train this run together."""
+        super().__init__(config, model, stream, hardware, processes)
+        guidance = guidance_for(config, stream, self.weights.training_model)
+        self.loss, self.compilation = training_loss(config, self.weights, hardware, flops_per_token, guidance)
+        if config.trainer.recompute:
+            recompute_activations(self.weights.training_model)
+        self.attention_kernels = training_kernels(config, hardware.device)
         self.budget = Budget(config.trainer, self.progress)
         self.recordings = RecordingSchedule(config.attention, self.budget)
         self.saver = saver_for(processes, self.state_dict, self.progress, config.trainer.keep)
-        self.since_log, self.since_evaluation = Interval(), Interval()
+        self.stop = StopRequest(quiet=not processes.is_main, pause=processes.signal_pause)
+        self.queue = DeviceQueue(hardware.device, immediate=config.trainer.find_nan)
+        self.step_log = StepLog(config, self.budget, hardware, flops_per_token * processes.world)
         self.gradient_norm = torch.full((), math.nan, device=hardware.device)
-        self.queue = DeviceQueue(hardware.device)
-        self.skipped = SkippedSteps(config.trainer, self.progress, self.queue, processes)
-        self.spikes = LossSpikes()
-        self.report: StepReport | None = None
-        self.noted_long_evaluation = False
         self.first_step = True
         """Whether the first step of this process, which may compile, is still to come."""
-        self.reports_late = self.queue.asynchronous
-        self.loss = compilation.TrainingLoss(config, self.weights, hardware, flops_per_token)
-        self.loss.guidance = guidance_for(config, stream, self.weights.training_model)
-        if config.trainer.recompute:
-            recomputation.recompute_activations(self.weights.training_model)
-        self.only_batches: list[Batch] | None = None
-        self.stop = StopRequest(quiet=not processes.is_main, pause=processes.signal_pause)
+        self.mark = time.perf_counter()
+        """When the time was last taken, see `lap`."""
         self.agreed_stop: Signals | None = None
         """The signal that any of several processes has received, as of the last lap."""
-        self.mark = time.perf_counter()
+
+    # --- one step
+
+    def step(self) -> None:
+        """Update the weights once, by the gradient of `trainer.accumulate` micro-batches. On a GPU the work is only
+        queued."""
+        device = self.hardware.device
+
+        # The next text to learn from. Several processes advance through the same text, and each takes its share.
+        batches, targets, sources = self.next_batches()
+
+        # Forward and backward, one micro-batch after another, since all together would not fit into memory. Each loss
+        # is divided by the tokens of the whole step: the sum is then the mean over tokens, however they are divided.
+        loss = torch.zeros((), device=device)
+        with self.attention_kernels():
+            for batch in batches:
+                part, gradients = self.loss.gradients(batch.to(device), targets)
+                self.weights.add(gradients)
+                loss += part
+        if self.processes.world > 1:  # each has seen other text; with the sum, all make the same update
+            self.weights.sum_gradients(self.processes)
+            self.processes.all_reduce(loss)
+
+        # A gradient that is not a number would destroy all weights at once, so look at its norm before it is used.
+        if self.first_step:
+            self.loss.compile_update(self.optimizer, self.processes)
+        norm = self.optimizer.gradient_norm()
+        self.queue.read(torch.stack([loss, norm]), partial(self.check, self.progress.step + 1, targets, batches))
+
+        # Update the weights. The checkpoint before may still be written from the old ones: wait for it.
+        self.saver.before_update()
+        self.optimizer.step(learning_rate_factor(self.config.schedule, self.budget), norm)
+        self.queue.end_step()
+
+        # What has been learnt from, and how long it took, decides what happens next and fills the next log line.
+        seconds = self.lap()
+        self.gradient_norm = norm
+        for interval in (self.since_log, self.since_evaluation):
+            interval.add(loss, targets, targets + sources, seconds)
+        self.progress.count_step(targets + sources, seconds, timed=not self.first_step)
+        self.first_step = False
+
+    def next_batches(self) -> tuple[list[Batch], int, int]:
+        """Return this process's micro-batches of the next step, and the target and source tokens of those of all."""
+        count, processes = self.config.trainer.accumulate, self.processes
+        if processes.world > 1:  # a checkpoint has the random state of the main process alone
+            seed_process(self.config.seed, processes.rank, self.progress.step)
+        batches = self.stream.share(count, processes.rank, processes.world)
+        targets, sources = sum(batch.target_tokens for batch in batches), sum(batch.source_tokens for batch in batches)
+        if processes.world > 1:
+            targets, sources = map(int, processes.sum_over_processes(targets, sources))
+            if self.weights.lockstep:
+                batches = in_lockstep(batches, -(-count // processes.world), self.config.task)
+        if self.config.trainer.find_nan:  # the step may have to be repeated, with the same dropout
+            self.random_state = random_state(self.hardware.device)
+        return batches, targets, sources
+
+    def check(self, step: int, targets: int, batches: list[Batch], loss: float, norm: float) -> None:
+        """Raise UserError, with the batch in a file, if the gradient of a step was not finite. loss: sum in nats."""
+        if math.isfinite(norm):
+            return
+        bad = NonFinite(step, loss / max(1, targets), norm, batches)
+        if self.config.trainer.find_nan:
+            with self.weights.unaveraged():
+                bad.find_cause(self.model, self.loss, targets, self.random_state)
+        raise UserError(bad.report(self.run, self.processes))
 
     # --- the loop
 
@@ -109,13 +164,12 @@ class Trainer:
 
         data_key: identifies the prepared data in checkpoints, so that a resume can detect changed data.
         """
-        self.run_folder, self.log, self.evaluate_model, self.data_key = run, log, evaluate, data_key
-        self.record_attention = record_attention
-        trainer = self.config.trainer
+        self.run, self.log, self.evaluate_model, self.record_attention = run, log, evaluate, record_attention
+        self.data_key, self.loss.log, trainer = data_key, log.line, self.config.trainer
         self.follow_first()
+        self.saver.saved_step = self.saved_step
         self.model.train()
-        self.loss.log = log.line
-        log.line(f"torch.compile: {'on' if self.loss.compiling else 'off'} ({self.loss.because})")
+        log.line(self.compilation)
         self.mark = time.perf_counter()
         profiled = trainer.profile and self.processes.is_main
         with (
@@ -125,118 +179,54 @@ class Trainer:
             profiler(run, log, self.hardware.device) if profiled else nullcontext() as profile,
         ):
             while not self.stopped_by:
+                # Once in a while, see how well the model does on text that it does not train on; save it first.
                 if self.budget.evaluation_is_due():
                     self.evaluate()
-                elif self.saver.retry_is_due():
-                    self.save_between()
+                elif self.progress.step % trainer.log_every == 0 and self.saver.retry_is_due():
+                    self.save_between()  # the disk was full, or somebody has renamed the run
                 if trainer.early_weights and is_early(self.progress.step):
                     self.save_between(weights_alone=True)
+                # More often, and most often at the beginning, where heads form: record what they attend to.
                 if self.recordings.is_due():
                     self.record_maps()
+                # Evaluations and recordings take time too, so ask only now whether there is time for another step.
                 ended = self.budget.end_of_training()
                 if ended and self.budget.evaluation_is_due():
                     continue  # the time budget ran out during a checkpoint write
                 if ended or self.stopped_by:
                     break
                 self.step()
-                self.skipped.report(log, run)
                 bar.update()
                 if profile is not None:
                     profile.step()
-                self.write_report()
                 if self.progress.step % trainer.log_every == 0 or self.progress.step == trainer.steps:
                     self.report_step()
+        self.finish()
+
+    def finish(self) -> None:
+        """Save the last step of a run that was interrupted. Raises Interrupted after that, and UserError if the last
+        checkpoint could not be written."""
         self.catch_up()
         if self.stopped_by:
             self.saver.save()
             self.saver.wait()
         if self.saver.failure is not None:
-            raise UserError(f"{self.saver.failure}; {resume_hint(run)}")
+            raise UserError(f"{self.saver.failure}; {resume_hint(self.run)}")
         if self.stopped_by:
-            log.line(f"{self.stopped_by.name}: saved step {self.progress.step}; continue with resume={run}")
+            self.log.line(f"{self.stopped_by.name}: saved step {self.progress.step}; continue with resume={self.run}")
             self.processes.barrier()  # torchrun stops the others as soon as one has ended
             raise Interrupted(self.stopped_by, by_all=True)
 
-    def step(self) -> None:
-        """Run one optimiser step over `accumulate` micro-batches, of which each process takes its part. On a GPU, queue
-        it without waiting for results."""
-        processes = self.processes
-        if processes.world > 1:  # a checkpoint has the random state of the main process alone
-            seed_process(self.config.seed, processes.rank, self.progress.step)
-        batches = self.only_batches
-        if batches is None:
-            batches = self.stream.share(self.config.trainer.accumulate, processes.rank, processes.world)
-        if self.config.trainer.overfit:
-            self.only_batches = batches
-        counted = sum(batch.target_tokens for batch in batches), sum(batch.source_tokens for batch in batches)
-        targets, sources = map(int, processes.sum_over_processes(*counted))
-        if self.weights.lockstep:
-            batches = in_lockstep(batches, -(-self.config.trainer.accumulate // processes.world), self.config.task)
-        total = torch.zeros((), device=self.hardware.device)
-        state = random_state(self.hardware.device) if self.config.trainer.find_nan else None
-        with training_kernels(self.config, self.hardware.device):
-            for batch in batches:
-                loss, gradients = self.loss.gradients(batch.to(self.hardware.device), targets)
-                self.weights.add(gradients)
-                total += loss
-        self.weights.sum_gradients(processes)
-        processes.all_reduce(total)
-        done, warmed_up = self.budget.share_done(), self.budget.share_warmed_up()
-        factor = learning_rate_factor(self.config.schedule, self.progress.step, done, warmed_up)
-        self.saver.before_update()
-        if self.first_step:
-            self.loss.compile_update(self.optimizer, processes)
-        self.gradient_norm = self.optimizer.step(factor)
-        self.queue.end_step()
-        seconds = self.lap()
-        for interval in (self.since_log, self.since_evaluation):
-            interval.add(total, targets, targets + sources, seconds, self.optimizer.applied)
-        self.progress.step += 1
-        cause = None
-        if state is not None and not self.optimizer.applied:
-            with self.weights.unaveraged():
-                smoothing, r_drop = self.loss.smoothing, self.loss.r_drop
-                guidance = self.loss.guidance
-                cause = first_non_finite(self.model, batches, targets, smoothing, state, r_drop, guidance)
-        self.skipped.add(total, self.gradient_norm, targets, batches, cause)
-        self.progress.tokens += targets + sources
-        self.progress.seconds += seconds
-        self.progress.step_seconds += 0.0 if self.first_step else seconds
-        self.first_step = False
-
-    @property
-    def stopped_by(self) -> Signals | None:
-        """The signal that stops training, if one was received."""
-        return self.stop.received if self.processes.world == 1 else self.agreed_stop
-
-    def lap(self) -> float:
-        """Return the seconds since the previous lap. Laps are contiguous, so waiting for a GPU's queue is included.
-
-        Several processes go by the clock of the main one, which makes their counters and therefore their decisions
-        equal; they also share what only one of them may know: a signal, a failed compilation.
-        """
-        last, self.mark = self.mark, time.perf_counter()
-        here = self.mark - last if self.processes.is_main else 0.0
-        seconds, number, failed = self.processes.max_over_processes(here, self.stop.received or 0, self.loss.failed)
-        self.agreed_stop = Signals(int(number)) if number else None
-        if failed and not self.loss.failed:
-            self.loss.fall_back("compiled code has failed in another process")
-        return seconds
-
-    def catch_up(self) -> None:
-        """Wait for queued GPU steps, count the time as training time, and write the pending log line."""
-        if self.queue.asynchronous:
+    def report_step(self) -> None:
+        """Write a log line on the steps since the last one; on a GPU, when it has finished them."""
+        rate, epoch = self.optimizer.learning_rate, self.stream.epoch
+        results, write = self.step_log.line(self.log, self.since_log, self.gradient_norm, rate, epoch)
+        self.queue.read(results, write)
+        if not self.queue.asynchronous:
             self.queue.drain()
-            seconds = self.lap()
-            for interval in (self.since_log, self.since_evaluation):
-                interval.seconds += seconds
-            self.progress.seconds += seconds
-            self.progress.step_seconds += seconds
-        self.skipped.settle()
-        self.skipped.report(self.log, self.run_folder)
-        self.write_report()
+        self.since_log = Interval()
 
-    # --- evaluation, checkpoints, log
+    # --- between the steps
 
     def evaluate(self) -> None:
         """Save a checkpoint, evaluate the saved weights while it is written, and update the best loss.
@@ -261,8 +251,10 @@ class Trainer:
             "train/loss": training_loss,
             "tokens_per_second": round(interval.tokens_per_second, 1),
         }
+        # First the checkpoint: whatever happens from here on, no step is lost. A thread writes it.
         self.saver.save()
         progress.seconds += self.lap()
+        # Then the evaluation, all or nothing: a signal ends it at once, and a resumed run makes it again.
         try:
             with self.log.whole_or_nothing(), self.stop.at_once(), self.evaluating():
                 loss = self.evaluate_model(progress.step, record)
@@ -271,22 +263,19 @@ class Trainer:
                 return
             # The other processes may be at another place of the evaluation: no further exchange is possible.
             self.saver.wait()
-            self.log.line(f"{interrupted}: {resume_hint(self.run_folder)}")
+            self.log.line(f"{interrupted}: {resume_hint(self.run)}")
             raise
         seconds = self.lap()
         progress.seconds += seconds
         before = progress.best_loss, progress.best_step, progress.best_training_loss
         best = progress.count_evaluation(loss, training_loss, seconds)
         self.log.scalars({"val/best_loss": progress.best_loss}, progress.step)
-        note = None if self.noted_long_evaluation else long_evaluation(self.config, seconds, interval.seconds)
-        if note is not None:
-            self.log.line(note)
-            self.noted_long_evaluation = True
+        self.step_log.note_long_evaluation(self.log, seconds, interval.seconds)
         self.since_evaluation = Interval()
         self.recordings.count(0.0)
         self.log.metrics(record)
+        # Last, the result goes into the checkpoint: the best loss must belong to saved weights.
         if not self.saver.record(best) and self.saver.saved_step != progress.step:
-            # The best loss must belong to a saved checkpoint.
             progress.best_loss, progress.best_step, progress.best_training_loss = before
         progress.seconds += self.lap()
 
@@ -311,82 +300,39 @@ class Trainer:
         with (
             undisturbed(self.model),
             self.weights.averaged(),
-            compilation.eagerly(self.loss.compiled),
+            eagerly(self.loss.compiled),
             evaluation_kernels(self.hardware.device),
         ):
             yield
 
-    def state_dict(self) -> tuple[dict[str, Tensor], dict]:
-        """Return the weights for generation and the remaining state, as tensors and plain values, without the counters.
+    # --- the time, and signals
 
-        Raises UserError if the weights have diverged.
-        """
-        return self.saved_weights(), {
-            "weights": self.weights.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "stream": self.stream.state_dict(),
-            "data": self.data_key,
-            "rng": random_state(self.hardware.device),
-            "intervals": [interval.state_dict() for interval in (self.since_log, self.since_evaluation)],
-        }
+    @property
+    def stopped_by(self) -> Signals | None:
+        """The signal that stops training, if one was received."""
+        return self.stop.received if self.processes.world == 1 else self.agreed_stop
 
-    def saved_weights(self) -> dict[str, Tensor]:
-        """Return the weights for generation. Raises UserError if they have diverged."""
-        if not self.weights.finite():
-            check_finite("weights", math.nan, self.progress.step)
-        return self.weights.saved_weights()
+    def lap(self) -> float:
+        """Return the seconds since the previous lap. Laps are contiguous, so waiting for a GPU's queue is included."""
+        last, self.mark = self.mark, time.perf_counter()
+        return self.mark - last if self.processes.world == 1 else self.agree(self.mark - last)
 
-    def follow_first(self) -> None:
-        """Copy the state of the main process, which alone reads checkpoints, or this process's part of it."""
-        processes = self.processes
-        if processes.world == 1:
-            return
-        self.weights.follow_first(processes)
-        self.optimizer.follow_first(processes)
-        stream, progress, saved_step, intervals = processes.broadcast(
-            lambda: (
-                self.stream.state_dict(),
-                self.progress.state_dict(),
-                self.saver.saved_step,
-                [interval.state_dict() for interval in (self.since_log, self.since_evaluation)],
-            )
-        )
-        if not processes.is_main:
-            if not self.config.trainer.overfit:
-                self.stream.load_state_dict(stream)
-            self.progress.load_state_dict(progress)
-            self.saver.saved_step = saved_step
-            self.since_log, self.since_evaluation = (Interval(**interval) for interval in intervals)
+    def agree(self, seconds: float) -> float:
+        """Share with the other processes what only one of them may know: a signal, a failed compilation. Return the
+        seconds of the main one, by whose clock all go: their counters and so their decisions are then equal."""
+        here = seconds if self.processes.is_main else 0.0
+        seconds, number, failed = self.processes.max_over_processes(here, self.stop.received or 0, self.loss.failed)
+        self.agreed_stop = Signals(int(number)) if number else None
+        if failed and not self.loss.failed:
+            self.loss.fall_back("compiled code has failed in another process")
+        return seconds
 
-    def restore(self, weights: dict[str, Tensor], state: dict) -> None:
-        """Restore the exact training state of a checkpoint.
-
-        state: that of `state_dict`, with the counters as `progress`.
-        """
-        self.weights.load_state_dict(state["weights"], weights)
-        self.optimizer.load_state_dict(state["optimizer"])
-        if not self.config.trainer.overfit:  # overfitting always uses the first batch
-            self.stream.load_state_dict(state["stream"])
-        self.progress.load_state_dict(state["progress"])
-        self.saver.saved_step = self.progress.step
-        self.since_log, self.since_evaluation = (Interval.restored(interval) for interval in state["intervals"])
-        if self.progress.evaluated_step == self.progress.step:  # evaluated after the state was saved
-            self.since_evaluation = Interval()
-        restore_random_state(state["rng"], self.hardware.device)
-
-    def report_step(self) -> None:
-        """Prepare this step's log line. A CPU writes the line at once, a GPU after the next step is queued."""
-        interval, peak = self.since_log, self.hardware.peak_flops
-        mfu = interval.tokens_per_second * self.flops_per_token / (peak * self.processes.world) if peak else None
-        self.report = StepReport(
-            self.budget, interval, self.gradient_norm, self.optimizer.learning_rate, mfu, self.stream.epoch
-        )
-        self.since_log = Interval()
-        if not self.reports_late:
-            self.write_report()
-
-    def write_report(self) -> None:
-        """Write the pending log line, if any."""
-        report, self.report = self.report, None
-        if report is not None:
-            report.write(self.log, self.spikes)
+    def catch_up(self) -> None:
+        """Wait for queued GPU steps, count the time as training time, and write the pending log line."""
+        self.queue.drain()
+        if self.queue.asynchronous:
+            seconds = self.lap()
+            for interval in (self.since_log, self.since_evaluation):
+                interval.seconds += seconds
+            self.progress.seconds += seconds
+            self.progress.step_seconds += seconds

@@ -22,7 +22,7 @@ from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.config import TrainConfig, TrainerConfig
-from training.hardware.compilation import TrainingLoss
+from training.hardware.compilation import CompiledLoss, training_loss
 from training.hardware.compiled_check import BOUNDS, Difference, largest_difference
 from training.hardware.device import Hardware
 from training.hardware.gpu_attention import training_kernels
@@ -70,11 +70,11 @@ def difference(task: str, dtype: torch.dtype, compile: str, batch: Batch, exact:
     Raises ArithmeticError if the trainer rejects the compiled code."""
     config = TrainConfig(task=task, trainer=TrainerConfig(compile=compile))
     weights = Weights(small(task).to(device()), dtype, 0.0)
-    loss = TrainingLoss(config, weights, Hardware(device(), dtype, None, ""), 1.0)
+    loss, _ = training_loss(config, weights, Hardware(device(), dtype, None, ""), 1.0, None)
     said: list[str] = []
     loss.log = said.append
-    with training_kernels(config, device()):
-        for _ in range(CALLS if loss.compiling else 1):
+    with training_kernels(config, device())():
+        for _ in range(CALLS if isinstance(loss, CompiledLoss) else 1):
             found = loss.gradients(batch, batch.target_tokens)
     if loss.failed:
         raise ArithmeticError(said[-1].removeprefix("warning: "))

@@ -10,7 +10,7 @@ from statistics import median
 
 import torch
 
-from training.processes.processes import opened_processes
+from training.processes.opening import opened_processes
 
 ROUNDS = 15
 

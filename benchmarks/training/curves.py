@@ -140,17 +140,14 @@ def run(name: str, settings: list[str], *, by_definition: bool = False, order: i
     prepared, model = prepared_and_model(config)
     stream = prepared.training(config.trainer.batch_size, seed=order)
     trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
-    trainer.log = StrictLog(folder_until_exit(), 0)
+    trainer.loss.log = StrictLog(folder_until_exit(), 0).line
     model.train()
     losses: list[float] = []
     # The recording hook computes attention by its definition, including gradients.
     with record_attention(model) if by_definition else nullcontext():
         for _ in tqdm(range(config.trainer.steps or 0), desc=name, unit="step", disable=None, leave=False):
             trainer.step()
-            loss = trainer.since_log.mean_loss
-            if loss is None:
-                raise RuntimeError(f"{name}: a step has no loss, because its gradient was not finite")
-            losses.append(loss)
+            losses.append(trainer.since_log.mean_loss)
             trainer.since_log = Interval()
         model.eval()
         with trainer.weights.averaged(), eagerly(trainer.loss.compiled):

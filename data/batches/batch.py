@@ -121,3 +121,39 @@ class BatchStream(ABC):
         """Go back to the beginning of the current epoch: after a resume with other data, the saved position is one in
         another order, and the rest of the epoch would leave out an arbitrary part of them."""
         self._position = 0
+
+
+class FirstBatches(BatchStream):
+    """The batches of another stream's first step, over and over: a model must be able to learn them by heart."""
+
+    def __init__(self, stream: BatchStream) -> None:
+        super().__init__(stream.seed)
+        self.stream = stream
+        self.batches: list[Batch] | None = None
+
+    @property
+    def epoch_batches(self) -> int:
+        """As in BatchStream."""
+        return self.stream.epoch_batches
+
+    @property
+    def epoch(self) -> float:
+        """As in BatchStream; it stays that of the first step."""
+        return self.stream.epoch
+
+    def next_batch(self) -> Batch:
+        """Not used: `share` repeats whole steps."""
+        raise NotImplementedError
+
+    def share(self, count: int, rank: int = 0, world: int = 1) -> list[Batch]:
+        """As in BatchStream, always with the same result."""
+        if self.batches is None:
+            self.batches = self.stream.share(count, rank, world)
+        return self.batches
+
+    def state_dict(self) -> dict[str, int]:
+        """As in BatchStream."""
+        return self.stream.state_dict()
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Nothing: a resumed run repeats the first step's batches as well."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -13,25 +12,9 @@ from torch import Tensor
 
 from data.batches.batch import IGNORED, Batch, BatchStream
 from data.batches.buckets import Bucketed, Ints, sorted_batches, training_batches
-from data.batches.sources import reversed_tag, source_ids
+from data.batches.sources import SpecialIds, reversed_tag, source_ids
 from data.tokens.token_rows import TokenRows, joined, prefixed, token_rows_of
 from data.tokens.tokenizer import Tokenizer
-
-
-class SpecialIds(Protocol):
-    """The ids of a tokenizer that batches contain besides those of the text."""
-
-    @property
-    def pad_id(self) -> int:
-        """Fills short rows."""
-
-    @property
-    def bos_id(self) -> int:
-        """The first token that a decoder reads."""
-
-    @property
-    def eos_id(self) -> int:
-        """Ends a source and a target."""
 
 
 @dataclass

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from data.tokens.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    from data.batches.pairs import SpecialIds
+
+class SpecialIds(Protocol):
+    """The ids of a tokenizer that batches contain besides those of the text."""
+
+    @property
+    def pad_id(self) -> int:
+        """Fills short rows."""
+
+    @property
+    def bos_id(self) -> int:
+        """The first token that a decoder reads."""
+
+    @property
+    def eos_id(self) -> int:
+        """Ends a source and a target."""
 
 
 def reversed_tag(tokenizer: SpecialIds) -> int:

@@ -10,8 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from data.batches.batch import IGNORED, Batch, BatchStream
-from data.batches.documents import ShuffledDocuments, document_starts
 from data.tokens.token_file import Tokens
+
+_CHUNK = 1 << 24
+"""Tokens searched at once, so that a memory-mapped text is never in memory as a whole."""
+
+Ints = NDArray[np.int64]
 
 
 class WindowStream(BatchStream):
@@ -30,9 +34,9 @@ class WindowStream(BatchStream):
         super().__init__(seed)
         self._tokens, self._batch_size, self._context = tokens, batch_size, context
         self._windows = len(tokens) // context
-        self._order: tuple[tuple[int, int], NDArray[np.int64]] | None = None
+        self._order: tuple[tuple[int, int], Ints] | None = None
         self._eos_id = eos_id
-        self._document_starts: NDArray[np.int64] | None = None
+        self._document_starts: Ints | None = None
         self._documents: ShuffledDocuments | None = None
 
     @property
@@ -55,13 +59,13 @@ class WindowStream(BatchStream):
         for _ in self._take(self._batch_size):
             pass
 
-    def _places(self, count: int) -> Iterator[NDArray[np.int64]]:
+    def _places(self, count: int) -> Iterator[Ints]:
         """Yield the positions in the text of the next `count` windows and the token after each, [.., context + 1]."""
         for starts in self._take(count):
             places = (starts[:, None] + np.arange(self._context + 1)) % len(self._tokens)
             yield places if self._documents is None else self._documents.positions(places)
 
-    def _take(self, count: int) -> Iterator[NDArray[np.int64]]:
+    def _take(self, count: int) -> Iterator[Ints]:
         """Advance by `count` windows and yield where they begin in this epoch's text, not yet wrapped around."""
         while count > 0:
             if self._position >= self._windows:
@@ -71,7 +75,7 @@ class WindowStream(BatchStream):
             count -= len(taken)
             yield taken
 
-    def _starts(self, epoch: int) -> NDArray[np.int64]:
+    def _starts(self, epoch: int) -> Ints:
         """Return the first tokens of all windows in the epoch's order, not yet wrapped around."""
         if self._order is None or self._order[0] != (self.seed, epoch):
             self._order = self._documents = None  # free the previous order first
@@ -96,7 +100,32 @@ class WindowStream(BatchStream):
         return ShuffledDocuments(self._document_starts, len(self._tokens), random)
 
 
-def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batch:
+def document_starts(tokens: Tokens, eos_id: int) -> Ints:
+    """Return where the documents begin: at every eos, and at the first token."""
+    found = [np.flatnonzero(tokens[n : n + _CHUNK] == eos_id) + n for n in range(0, len(tokens), _CHUNK)]
+    starts = np.concatenate([*found, np.empty(0, dtype=np.int64)])
+    return starts if len(starts) and starts[0] == 0 else np.append(0, starts)
+
+
+class ShuffledDocuments:
+    """A text whose documents have been permuted: maps its positions to those of the text itself.
+
+    Takes 16 bytes per document.
+    """
+
+    def __init__(self, starts: Ints, length: int, random: np.random.Generator) -> None:
+        """starts: from `document_starts`. length: number of tokens of the text."""
+        order = random.permutation(len(starts))
+        lengths = np.diff(starts, append=length)[order]
+        self._begins = np.cumsum(lengths) - lengths  # in the permuted text
+        self._shifts = starts[order] - self._begins
+
+    def positions(self, permuted: Ints) -> Ints:
+        """Map positions in the permuted text to positions in the text; same shape."""
+        return permuted + self._shifts[np.searchsorted(self._begins, permuted, side="right") - 1]
+
+
+def window_batch(tokens: Tokens, starts: Ints, length: int) -> Batch:
     """Batch the windows that begin at `starts`: inputs tokens[s:s+length], targets one token later; both [B,length].
 
     The text wraps around: the first token follows the last.
@@ -104,7 +133,7 @@ def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batc
     return windows_at(tokens, (starts[:, None] + np.arange(length + 1)) % len(tokens))
 
 
-def windows_at(tokens: Tokens, places: NDArray[np.int64]) -> Batch:
+def windows_at(tokens: Tokens, places: Ints) -> Batch:
     """Batch the windows that consist of the tokens at `places` [B, length + 1]; inputs and targets are [B, length]."""
     rows = torch.from_numpy(tokens[places].astype(np.int64))
     return Batch(inputs=rows[:, :-1].contiguous(), targets=rows[:, 1:].contiguous(), rows=places[:, 0])
@@ -146,6 +175,6 @@ def sliding_windows(tokens: Tokens, batch_size: int, context: int, stride: int) 
         yield replace(batch, targets=batch.targets.masked_fill(unused, IGNORED))
 
 
-def spread(size: int, count: int) -> NDArray[np.int64]:
+def spread(size: int, count: int) -> Ints:
     """Return `count` distinct, evenly spaced numbers of [0, size); all of them if `size` is not larger."""
     return np.arange(count) * size // count if count < size else np.arange(size)

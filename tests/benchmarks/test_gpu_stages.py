@@ -42,7 +42,7 @@ from benchmarks.zipf import zipf_ids
 from configs.errors import UserError
 from data.batches.batch import Batch
 from tests.conftest import ROOT, environment
-from training.hardware.compilation import TrainingLoss
+from training.hardware.compilation import CompiledLoss
 from training.hardware.compiled_check import WrongGradient
 from training.optimizer.weights import Weights
 
@@ -428,10 +428,10 @@ def test_compiled_gradients_are_those_of_the_trainer(monkeypatch: pytest.MonkeyP
     figure = compared("", "gpt", torch.float32, compiling=True)
     assert re.fullmatch(r"eager \S+e-0[67] \(.*weight\), compiled \S+e-0[67] \(.*weight\)", figure.figure)
 
-    def rejected(loss: TrainingLoss, batch: Batch, targets: int) -> None:
+    def rejected(loss: CompiledLoss, batch: Batch, targets: int) -> None:
         raise WrongGradient("an error of 100 %")
 
-    monkeypatch.setattr(TrainingLoss, "check", rejected)
+    monkeypatch.setattr(CompiledLoss, "check", rejected)
     with pytest.raises(ArithmeticError, match=r"^an error of 100 %; training continues uncompiled$"):
         compared("", "gpt", torch.float32, compiling=True)
 

@@ -32,10 +32,11 @@ from tests.training.tiny_trainer import pairs, trainer
 from training.config import TrainConfig, TrainerConfig
 from training.guided_alignment.guidance import Guidance
 from training.guided_alignment.translation_table import learn_translations
-from training.hardware import chunks, recomputation
-from training.hardware.compilation import TrainingLoss
+from training.hardware import recomputation
+from training.hardware.compilation import CompiledLoss, training_loss
 from training.hardware.compiled_check import BOUNDS, Difference, largest_difference
 from training.hardware.device import Hardware
+from training.loss import TrainingLoss
 from training.optimizer.weights import Weights
 from training.processes.processes import Processes
 from training.run_folder.loaded_run import Model
@@ -73,7 +74,7 @@ GPTS = {
     "documents": Kind({"mask_documents": True, "vocab_multiple": 64}, chunked=True),
     "dropout": Kind({"dropout": 0.2, "word_dropout": 0.1, "attention_dropout": 0.1}),
     "chunks": Kind(trainer={"label_smoothing": 0.1}, chunked=True),
-    "R-Drop": Kind({"dropout": 0.2, "logit_cap": 5.0}, {"r_drop": 1.0, "label_smoothing": 0.1}),
+    "cap": Kind({"dropout": 0.2, "logit_cap": 5.0}, {"label_smoothing": 0.1}),
     "recomputed": Kind({"dropout": 0.2}, {"recompute": True}),
 }
 TRANSLATORS = {
@@ -139,7 +140,7 @@ def loss_of(kind: Kind, choice: str, dtype: torch.dtype = torch.float32) -> Trai
     else:
         model = EncoderDecoder(shape, VOCABULARY, VOCABULARY, shared=True)
     weights = Weights(model.train(), dtype, 0.0)
-    loss = TrainingLoss(config, weights, Hardware(torch.device("cpu"), dtype, None, "cpu"), 1.0)
+    loss, _ = training_loss(config, weights, Hardware(torch.device("cpu"), dtype, None, "cpu"), 1.0, None)
     if config.trainer.guided_alignment and isinstance(model, EncoderDecoder):
         batch = batch_of(kind)
         assert batch.source is not None
@@ -171,8 +172,8 @@ def test_compiled_gradients_are_those_of_uncompiled_code(kind: Kind, monkeypatch
     """Guards against gradients that are wrong in compiled code only, as all were under torch 2.11: the loss is exact
     nevertheless, and wrong gradients may have a healthy norm."""
     if kind.chunked:
-        monkeypatch.setattr(chunks, "_TOKENS", 16)
-        monkeypatch.setattr(chunks, "_LOGITS", 16 * VOCABULARY)
+        monkeypatch.setattr("training.loss._TOKENS", 16)
+        monkeypatch.setattr("training.loss._LOGITS", 16 * VOCABULARY)
     batch, said = batch_of(kind), []
     compiled, plain = loss_of(kind, "on"), loss_of(kind, "off")
     compiled.log = said.append
@@ -274,8 +275,8 @@ def test_a_process_falls_back_with_another(capsys: pytest.CaptureFixture[str]) -
             return [*others, 1.0]
 
     each = trainer(pairs(), processes=OneOfSeveral(), compile="on")
-    each.lap()
-    assert not each.loss.compiling
+    each.agree(0.0)
+    assert each.loss.failed
     said = "warning: compiled code has failed in another process; training continues uncompiled\n"
     assert capsys.readouterr().out == said
 
@@ -360,15 +361,15 @@ def test_a_batch_whose_results_are_not_finite_proves_nothing(part: str, monkeypa
     batch, loss = batch_of(kind), loss_of(kind, "on")
     loss.log = said.append
     with monkeypatch.context() as patch:
-        uncompiled = TrainingLoss.uncompiled
+        uncompiled = CompiledLoss.uncompiled
 
-        def spoilt(self: TrainingLoss, *arguments: Any) -> tuple[Tensor, list[Tensor]]:
+        def spoilt(self: CompiledLoss, *arguments: Any) -> tuple[Tensor, list[Tensor]]:
             total, gradients = uncompiled(self, *arguments)
             if part == "loss":
                 return total * torch.nan, gradients
             return total, [gradient * torch.inf for gradient in gradients]
 
-        patch.setattr(TrainingLoss, "uncompiled", spoilt)
+        patch.setattr(CompiledLoss, "uncompiled", spoilt)
         gradients_of(loss, batch)
     assert loss.compiled
     gradients_of(loss, batch)

@@ -223,7 +223,7 @@ def test_the_search_for_nan_can_be_switched_on_for_a_new_and_a_resumed_run(run: 
 
 @pytest.mark.slow
 def test_a_search_for_nan_does_not_change_the_saved_recipe(run: Path) -> None:
-    """Guards against a run that stops at its first skipped step for good because it was debugged once."""
+    """Guards against a run that is trained in small steps for good because it was debugged once."""
     save(run, **STEPS)
     before = (run / "config.yaml").read_bytes()
     save_config(replace(composed(f"resume={run}", "+debug=nan").config, resume=None), run)

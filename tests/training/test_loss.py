@@ -7,9 +7,7 @@ from torch.nn import functional as F
 
 from data.batches.batch import IGNORED
 from model.config import ModelConfig
-from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from training.hardware import chunks
 from training.loss import batch_loss, loss_and_gradient, projected_loss, token_losses
 
 
@@ -32,8 +30,8 @@ def test_the_projected_loss_and_its_gradients_are_those_of_cross_entropy(
 ) -> None:
     """Guards the hand-written gradient, against loss on padding, and against chunks that lose rows (the last one is
     shorter)."""
-    monkeypatch.setattr(chunks, "_TOKENS", 16)
-    monkeypatch.setattr(chunks, "_LOGITS", 16 * 50)
+    monkeypatch.setattr("training.loss._TOKENS", 16)
+    monkeypatch.setattr("training.loss._LOGITS", 16 * 50)
     features, weight = torch.randn(5, 9, 12, requires_grad=True), torch.randn(50, 12, requires_grad=True)
     targets = torch.randint(50, (5, 9))
     targets[1, 4:] = IGNORED
@@ -66,49 +64,6 @@ def test_padding_of_the_vocabulary_changes_nothing(smoothing: float, compiled: b
         torch.autograd.grad(found, (features, weight)), torch.autograd.grad(wanted, (features, weight)), strict=True
     ):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_r_drop_is_the_loss_of_two_passes_and_their_divergence(
-    smoothing: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Guards the hand-written gradient, pairs of rows that belong to different positions, and divergence at padding."""
-    monkeypatch.setattr(chunks, "_TOKENS", 16)
-    monkeypatch.setattr(chunks, "_LOGITS", 16 * 50)
-    torch.manual_seed(1)
-    features, weight = torch.randn(45, 2, 12, requires_grad=True), torch.randn(64, 12, requires_grad=True)
-    targets = torch.randint(50, (45,))
-    targets[7:12] = IGNORED
-    found = projected_loss(
-        features, weight, targets.unsqueeze(1).expand(-1, 2), smoothing, None, vocabulary=50, r_drop=5.0
-    )
-    first, second = (features @ weight[:50].t()).unbind(1)
-    nats = (summed_loss(one.unsqueeze(0), targets.unsqueeze(0), smoothing) for one in (first, second))
-    p, q = first.log_softmax(-1)[targets >= 0], second.log_softmax(-1)[targets >= 0]
-    divergences = (F.kl_div(a, b, log_target=True, reduction="sum") for a, b in ((p, q), (q, p)))
-    wanted = sum(nats) / 2 + 5.0 * sum(divergences) / 4
-    torch.testing.assert_close(found, wanted)
-    for mine, theirs in zip(
-        torch.autograd.grad(found, (features, weight)), torch.autograd.grad(wanted, (features, weight)), strict=True
-    ):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
-
-
-def test_r_drop_changes_nothing_without_dropout_and_only_the_loss_with_it() -> None:
-    """Guards against passes over different rows, a loss that counts twice, and two passes with the same dropout."""
-    source, inputs, targets = (torch.randint(4, 30, (3, length)) for length in (5, 7, 7))
-    mask = torch.arange(5) < torch.tensor([[5], [2], [4]])
-    targets[1, 3:] = IGNORED
-    for dropout in (0.0, 0.3):
-        model = EncoderDecoder(ModelConfig(layers=1, heads=2, width=16, context=9, dropout=dropout), 30, 30)
-        losses = []
-        for r_drop in (1e-9, 5.0):
-            torch.manual_seed(1)
-            losses.append(batch_loss(model, (source, inputs, mask), targets, 0.1, r_drop))
-        if dropout:
-            assert losses[1] > losses[0] + 0.01
-        else:
-            torch.testing.assert_close(losses, [batch_loss(model, (source, inputs, mask), targets, 0.1)] * 2)
 
 
 def test_logits_of_any_size_give_a_finite_loss() -> None:
@@ -152,8 +107,8 @@ def test_bfloat16_loss_is_computed_in_float32() -> None:
 def test_the_loss_of_each_token_is_that_of_its_logits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against chunks that lose or shift tokens, a padded vocabulary that receives probability, and counted
     padding."""
-    monkeypatch.setattr(chunks, "_TOKENS", 4)
-    monkeypatch.setattr(chunks, "_LOGITS", 4 * 70)
+    monkeypatch.setattr("training.loss._TOKENS", 4)
+    monkeypatch.setattr("training.loss._LOGITS", 4 * 70)
     model = GPT(ModelConfig(layers=1, heads=2, width=16, context=9, vocab_multiple=64), 70).eval()
     assert len(model.head.weight) > 70
     tokens, targets = torch.randint(70, (3, 9)), torch.randint(70, (3, 9))

@@ -5,7 +5,8 @@ import signal
 
 import pytest
 
-from training.progress import Interrupted, Progress, StopRequest
+from training.progress import Progress
+from training.stop_request import Interrupted, StopRequest
 
 
 def test_a_hang_up_asks_to_stop_where_the_terminal_is_gone() -> None:

@@ -7,10 +7,9 @@ from itertools import pairwise
 import pytest
 
 from attention_maps.config import AttentionConfig
-from training.budget import Budget
 from training.config import TrainerConfig
 from training.progress import Progress
-from training.recording_schedule import EVENLY, RecordingSchedule
+from training.schedule import EVENLY, Budget, RecordingSchedule
 
 
 def recorded_at(

@@ -123,7 +123,7 @@ def test_figures_that_come_a_step_late_are_all_told_before_an_evaluation_and_the
 
     on_time, late = (trainer(pairs(), steps=7, evaluate_every=3) for _ in range(2))
     train(on_time, tmp_path / "on time")
-    late.reports_late = True
+    late.queue.immediate, late.queue.asynchronous = False, True
     train(late, tmp_path / "late", evaluate)
     assert told == [[1, 2, 3], [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7]]
     values = [

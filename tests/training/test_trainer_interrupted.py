@@ -16,8 +16,8 @@ from tests.training.tiny_trainer import curve, go_on, pairs, resumed, train, tra
 from training.checkpoints.files import load_state, load_weights
 from training.checkpoints.loading import checkpoint_path
 from training.checkpoints.summary import checkpoint_step
-from training.progress import Interrupted
 from training.run_folder.log import RunLog
+from training.stop_request import Interrupted
 from training.trainer import Evaluate, Trainer
 
 

@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tests.training.tiny_trainer import curve, go_on, pairs, resumed, train, trainer
 from training.config import ScheduleConfig
-from training.progress import Interrupted
+from training.stop_request import Interrupted
 from training.trainer import Evaluate, Trainer
 
 

@@ -58,17 +58,15 @@ class Guidance:
         for layer, head, reads in guided_heads(self.model.config, self.weight):
             module = cast(CrossDecoderBlock, self.model.decoder[layer]).cross_attention
             assert module.kept is not None
-            query, key = module.kept  # [B, H, T, D], [B, Hkv, S, D]; with R-Drop, [2B, ...]
+            query, key = module.kept  # [B, H, T, D], [B, Hkv, S, D]
             with torch.no_grad():
                 wanted = self.table.alignment(batch.source, batch.inputs if reads else batch.targets)  # [B, T, S]
                 wanted = wanted * (batch.targets != IGNORED).unsqueeze(2)  # a copy made by `in_lockstep` costs nothing
-            passes = len(query) // len(wanted)
             key = key[:, head * key.shape[1] // query.shape[1]]
             scores = (query[:, head] @ key.transpose(1, 2)).float() / query.shape[-1] ** 0.5  # [B, T, S]
             if batch.source_mask is not None:
-                hidden = ~batch.source_mask.unsqueeze(1).repeat(passes, 1, 1)
-                scores = scores.masked_fill(hidden, -1e9)  # finite: 0 · -inf is NaN
-            total -= (wanted.repeat(passes, 1, 1) * scores.log_softmax(dim=2)).sum() / passes
+                scores = scores.masked_fill(~batch.source_mask.unsqueeze(1), -1e9)  # finite: 0 · -inf is NaN
+            total -= (wanted * scores.log_softmax(dim=2)).sum()
         return self.weight * total
 
 

@@ -43,7 +43,6 @@ def check_apple_gpu(config: TrainConfig, device: torch.device, vocabulary: int) 
     tokens, key = config.trainer.batch_size * config.model.context, "trainer.batch_size"
     if config.task == "translate":
         tokens, key = config.data.batch_tokens, "data.batch_tokens"
-    tokens *= 2 if config.trainer.r_drop else 1  # both passes over a micro-batch are one
     if tokens > LONGEST_SUM:
         raise UserError(
             f"{key}: micro-batches of {tokens} tokens; Apple GPUs compute gradients of more than {LONGEST_SUM}"

@@ -29,7 +29,7 @@ from training.hardware.gpu_attention import allowed_kernels
 from training.hardware.number_format import instruction_set
 from training.hardware.out_of_memory import is_out_of_memory
 from training.hardware.reproducibility import random_state, restore_random_state
-from training.loss import batch_loss, loss_and_gradient
+from training.loss import TrainingLoss, batch_loss, loss_and_gradient
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.weights import Weights
 from training.processes.processes import Processes
@@ -60,38 +60,23 @@ _CPU_FLOPS = {torch.bfloat16: 0.6e12, torch.float32: 0.1e12}
 equally."""
 
 
-class TrainingLoss:
-    """`training.loss.batch_loss` and its gradients for a micro-batch, compiled if the run repays compilation.
+class CompiledLoss(TrainingLoss):
+    """The loss of a training step and its gradients, compiled.
 
     The first micro-batch of compiled code is compared with uncompiled code (`compiled_check`). If it computes something
     else, or if compilation fails, now or for a shape that a later batch brings, one line is logged and training
     continues uncompiled.
     """
 
-    def __init__(self, config: TrainConfig, weights: Weights, hardware: Hardware, flops_per_token: float) -> None:
-        self.weights, self.model = weights, weights.training_model
-        self.smoothing, self.r_drop = config.trainer.label_smoothing, config.trainer.r_drop
-        self.compiling, self.because = decide(config, hardware, flops_per_token)
+    def __init__(self, weights: Weights, smoothing: float, guidance: Guidance | None) -> None:
+        super().__init__(weights, smoothing, guidance)
         self.sharded = is_sharded(self.model)
-        if self.sharded and config.trainer.compile == "auto":
-            self.compiling, self.because = False, "trainer.shard=weights compiles with trainer.compile=on only"
-        self.compiled = False
         self.checked = False
         """Whether a micro-batch of compiled code has been compared with uncompiled code."""
-        self.failed = False
-        """Whether compiled code has failed."""
-        self.guidance: Guidance | None = None
-        self.batch_loss: BatchLoss = batch_loss
-        self.log: Callable[[str], None] = print
 
     def gradients(self, batch: Batch, targets: int) -> tuple[Tensor, list[Tensor]]:
-        """Return the summed loss of a micro-batch, scalar float32, detached, and the gradients of the trained
-        parameters.
-
-        targets: non-padding target tokens of the whole step, the divisor of the loss: 4 micro-batches of 1 row then
-        equal 1 micro-batch of 4 rows despite padding.
-        """
-        if not self.compiling:
+        """As in TrainingLoss."""
+        if self.failed:
             return self.computed(batch, targets)
         try:
             if not self.compiled:
@@ -167,7 +152,7 @@ class TrainingLoss:
         return total, sums
 
     def compile_update(self, optimizer: Optimizer, processes: Processes) -> None:
-        """Compile the update of the weights too, if all processes compute with compiled code. Collective.
+        """Compile the update of the weights too, if all processes compute with compiled code.
 
         A compiled update rounds differently, so that copies of the weights in several processes would drift apart if
         only some of them compiled it: there a failure is a UserError, otherwise a warning.
@@ -185,20 +170,18 @@ class TrainingLoss:
         compile_update(optimizer, failed)
 
     def fall_back(self, reason: str) -> None:
-        """Continue without compilation."""
+        """Continue without compilation, and say why."""
         self.log(f"warning: {reason}; training {UNCOMPILED}")
         for module in self.model.modules():  # undo `compiled_loss`
             module._compiled_call_impl = None
-        self.compiling, self.compiled, self.failed, self.batch_loss = False, False, True, batch_loss
+        self.compiled, self.failed, self.batch_loss = False, True, batch_loss
 
     def computed(self, batch: Batch, targets: int) -> tuple[Tensor, list[Tensor]]:
         """Run the forward and the backward pass; arguments and result as in `gradients`."""
         if self.compiled and batch.source is not None and batch.source_mask is None:
             # Always pass a mask: an unneeded mask costs less than compiling the blocks a second time without one.
             batch = replace(batch, source_mask=torch.ones_like(batch.source, dtype=torch.bool))
-        loss = self.batch_loss(self.model, batch.model_inputs, batch.targets, self.smoothing, self.r_drop)
-        guided = loss if self.guidance is None else loss + self.guidance.loss(batch)
-        return loss.detach(), self.weights.gradients_of(guided, targets)
+        return super().gradients(batch, targets)
 
 
 def reason_of(error: Exception) -> str:
@@ -213,6 +196,18 @@ def uses_dropout(model: Model) -> bool:
     """Whether a forward pass in training draws random numbers."""
     config = model.config
     return max(config.dropout, config.word_dropout, config.attention_dropout) > 0
+
+
+def training_loss(
+    config: TrainConfig, weights: Weights, hardware: Hardware, flops_per_token: float, guidance: Guidance | None
+) -> tuple[TrainingLoss, str]:
+    """Return the loss of a run, compiled if the run repays compilation, and a line for the log."""
+    compiling, because = decide(config, hardware, flops_per_token)
+    if config.trainer.compile == "auto" and is_sharded(weights.training_model):
+        compiling, because = False, "trainer.shard=weights compiles with trainer.compile=on only"
+    form = CompiledLoss if compiling else TrainingLoss
+    loss = form(weights, config.trainer.label_smoothing, guidance)
+    return loss, f"torch.compile: {'on' if compiling else 'off'} ({because})"
 
 
 def decide(config: TrainConfig, hardware: Hardware, flops_per_token: float) -> tuple[bool, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -92,11 +93,12 @@ def obstacle(demand: Demand, capability: tuple[int, int]) -> str | None:
 # --- on this machine
 
 
-def training_kernels(config: TrainConfig, device: torch.device) -> AbstractContextManager[object]:
-    """Restrict attention on a GPU to the fused kernels of `preferred`; code compiled inside the context keeps them."""
+def training_kernels(config: TrainConfig, device: torch.device) -> Callable[[], AbstractContextManager[object]]:
+    """Return a context for training steps, which restricts attention on a GPU to the fused kernels of `preferred`; code
+    compiled inside the context keeps them."""
     if device.type != "cuda":
-        return nullcontext()
-    return sdpa_kernel(_kernels(config, device), set_priority=True)
+        return nullcontext
+    return partial(sdpa_kernel, _kernels(config, device), set_priority=True)
 
 
 def evaluation_kernels(device: torch.device) -> AbstractContextManager[object]:
@@ -173,7 +175,7 @@ def _seen(config: TrainConfig, hardware: Hardware) -> str:
             mixed = attention(query, key, value, causal=mask is None, key_mask=mask, dropout=demand.dropout)
             mixed.backward(torch.ones_like(mixed))
 
-    with training_kernels(config, hardware.device), torch.random.fork_rng([hardware.device]):
+    with training_kernels(config, hardware.device)(), torch.random.fork_rng([hardware.device]):
         once()  # warm-up: exclude one-time setup kernels
         names = kernels_of(once)
         if names is None:

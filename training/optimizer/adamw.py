@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-from training.hardware.chunks import widest
 from training.optimizer.base import Group, Rate, State, StatefulOptimizer
+from training.optimizer.weights import sum_dtype
 
 
 class AdamW(StatefulOptimizer):
@@ -39,21 +39,14 @@ class AdamW(StatefulOptimizer):
         parameters: list[Tensor],
         gradients: list[Tensor],
         states: list[State],
-        applied: Tensor | None = None,
         corrections: Tensor | None = None,
     ) -> None:
-        """Update one parameter group in place. corrections: those of this step, in compiled code.
-
-        The fused kernel reads `applied` on the device; without it the update is undone where `applied` is False, except
-        the step count, which is on the CPU.
-        """
+        """Update one parameter group in place. corrections: those of this step, in compiled code."""
         if corrections is not None:
             kept = 1 - rate * group["weight_decay"]
             for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
-                self.update_compiled(kept, rate, parameter, gradient, state, corrections, applied)
+                self.update_compiled(kept, rate, parameter, gradient, state, corrections)
             return
-        updated = [*parameters, *(state[name] for state in states for name in ("exp_avg", "exp_avg_sq"))]
-        before = [] if applied is None or self.fused else [tensor.clone() for tensor in updated]
         adamw(
             parameters,
             gradients,
@@ -62,7 +55,6 @@ class AdamW(StatefulOptimizer):
             [],
             [state["step"] for state in states],
             fused=self.fused,
-            found_inf=None if applied is None or not self.fused else (~applied).float(),
             amsgrad=False,
             beta1=self.betas[0],
             beta2=self.betas[1],
@@ -71,24 +63,15 @@ class AdamW(StatefulOptimizer):
             eps=self.eps,
             maximize=False,
         )
-        for tensor, old in zip(updated, before, strict=False):
-            tensor.copy_(tensor.where(applied, old))  # type: ignore[arg-type]
 
     def corrections(self) -> Tensor:
         """Return the bias corrections 1 - β^t of both moments in the next step t, [2] float32."""
         step = self.state[0]["step"]
-        step = step.to(widest(step.device)) + 1
+        step = step.to(sum_dtype(step.device)) + 1
         return torch.stack([1 - beta**step for beta in self.betas]).float()
 
     def update_compiled(
-        self,
-        kept: Rate,
-        rate: Rate,
-        parameter: Tensor,
-        gradient: Tensor,
-        state: State,
-        corrections: Tensor,
-        applied: Tensor | None,
+        self, kept: Rate, rate: Rate, parameter: Tensor, gradient: Tensor, state: State, corrections: Tensor
     ) -> None:
         """Update a parameter by the formulas of the paper, which the compiler turns into one kernel; it does not know
         torch's fused one. Given the corrections, it does not compute powers for every entry."""
@@ -97,7 +80,12 @@ class AdamW(StatefulOptimizer):
         mean = state["exp_avg"].lerp(gradient, 1 - beta1)
         square = state["exp_avg_sq"].lerp(gradient.square(), 1 - beta2)
         size = (square / bias2).sqrt() + self.eps
-        updated = parameter * kept - rate * (mean / bias1) / size
-        state["step"].add_(1 if applied is None or not self.fused else applied.float())  # see `update`
-        for old, value in ((parameter, updated), (state["exp_avg"], mean), (state["exp_avg_sq"], square)):
-            old.copy_(value if applied is None else torch.where(applied, value, old))
+        parameter.copy_(parameter * kept - rate * (mean / bias1) / size)
+        state["exp_avg"].copy_(mean)
+        state["exp_avg_sq"].copy_(square)
+        state["step"].add_(1)
+
+
+def has_fused_adamw(device: torch.device) -> bool:
+    """Whether torch's AdamW updates parameters on this device in a single pass."""
+    return device.type in ("cpu", "cuda")

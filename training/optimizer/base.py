@@ -37,33 +37,9 @@ class StatefulOptimizer(ABC):
 
     @abstractmethod
     def update(
-        self,
-        group: Group,
-        rate: Rate,
-        parameters: list[Tensor],
-        gradients: list[Tensor],
-        states: list[State],
-        applied: Tensor | None = None,
+        self, group: Group, rate: Rate, parameters: list[Tensor], gradients: list[Tensor], states: list[State]
     ) -> None:
-        """Update one parameter group in place at a learning rate. applied: as in `step`."""
-
-    @torch.no_grad()
-    def step(self, factor: Rate = 1.0, applied: Tensor | None = None, **more: Any) -> None:
-        """Update every parameter with the gradient in its `grad`, at `factor` times the peak rates. more: arguments of
-        `update`.
-
-        factor: a scalar tensor in compiled code, where a number would be a constant. applied: boolean scalar on the
-        device; where it is False, parameters and state keep their values (see `training.hardware.finite`). None:
-        update.
-        """
-        states = iter(self.state)
-        for group in self.param_groups:
-            parameters = group["params"]
-            if not parameters:  # there are fewer matrices than processes that share them
-                continue
-            gradients = [p.grad for p in parameters]
-            rate, own = group["lr"] * factor, [next(states) for _ in parameters]
-            self.update(group, rate, parameters, gradients, own, applied, **more)
+        """Update one parameter group in place at a learning rate."""
 
     def state_dict(self) -> list[State]:
         """Return the state of each parameter, without learning rates and decays, which a resume may change."""

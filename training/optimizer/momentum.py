@@ -26,21 +26,10 @@ class MomentumOptimizer(StatefulOptimizer):
         return {"momentum_buffer": torch.zeros_like(parameter)}
 
     def decay_and_average(
-        self,
-        group: Group,
-        rate: Rate,
-        parameters: list[Tensor],
-        gradients: list[Tensor],
-        states: list[State],
-        applied: Tensor | None,
+        self, group: Group, rate: Rate, parameters: list[Tensor], gradients: list[Tensor], states: list[State]
     ) -> list[Tensor]:
-        """Decay the parameters and add the gradients to the momenta, in place -> the momenta. Where `applied` is False,
-        nothing changes; the gradients must be 0 there, and are overwritten."""
+        """Decay the parameters and add the gradients to the momenta, in place -> the momenta."""
         momenta = [state["momentum_buffer"] for state in states]
-        kept = 1 - rate * group["weight_decay"]
-        if applied is not None:  # a step that is not applied uses the momentum as gradient, which leaves it unchanged
-            torch._foreach_add_(gradients, torch._foreach_mul(momenta, (~applied).float()))
-            kept = torch.where(applied, kept, 1.0)
         torch._foreach_lerp_(momenta, gradients, 1 - self.momentum)
-        torch._foreach_mul_(parameters, kept)
+        torch._foreach_mul_(parameters, 1 - rate * group["weight_decay"])
         return momenta

@@ -89,24 +89,16 @@ class Muon(MomentumOptimizer):
         super().__init__([group], lr=lr, momentum=momentum)
 
     def update(
-        self,
-        group: Group,
-        rate: Rate,
-        parameters: list[Tensor],
-        gradients: list[Tensor],
-        states: list[State],
-        applied: Tensor | None = None,
+        self, group: Group, rate: Rate, parameters: list[Tensor], gradients: list[Tensor], states: list[State]
     ) -> None:
-        """Update one parameter group in place. Where `applied` is False, the gradients must be 0."""
-        momenta = self.decay_and_average(group, rate, parameters, gradients, states, applied)
+        """Update one parameter group in place."""
+        momenta = self.decay_and_average(group, rate, parameters, gradients, states)
         updates = [update.to(self.dtype) for update in torch._foreach_lerp(gradients, momenta, self.momentum)]
         mine = self.exchange.to_owners(updates)
         turned: dict[int, Tensor] = {}
         for indices in self.batches:
             own = [index for index in indices if index in mine]
             turned |= zip(own, self.orthogonalised([mine[index] for index in own]), strict=True)
-        if applied is not None:
-            rate = torch.where(applied, rate, 0.0)
         for parameter, part in zip(parameters, self.exchange.from_owners(turned, updates[0]), strict=True):
             parameter.sub_(part.to(parameter.dtype) * rate)
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from configs.errors import UserError
 from training.config import OptimConfig
-from training.hardware.chunks import has_fused_adamw
-from training.hardware.finite import Applied, is_applied
 from training.hardware.number_format import fast_format
-from training.optimizer.adamw import AdamW
-from training.optimizer.base import Group, State, StatefulOptimizer
+from training.optimizer.adamw import AdamW, has_fused_adamw
+from training.optimizer.base import Group, Rate, State, StatefulOptimizer
 from training.optimizer.layout import HIDDEN, OUTER, VECTORS
 from training.optimizer.muon import Muon
 from training.optimizer.scion import Scion
@@ -33,8 +31,8 @@ class Optimizer:
     def __init__(self, config: OptimConfig, weights: Weights) -> None:
         self.clip = config.clip
         self.weights = weights
-        self.applied: Applied = True
-        """Whether the last step was applied."""
+        self.corrections: Tensor | None = None
+        """Those of AdamW for the next update, in compiled code."""
         self.compiled = False
         """Whether `measure` and `update` are compiled."""
         self.factor = 0.0
@@ -75,52 +73,46 @@ class Optimizer:
         return self.adamw.param_groups[0]["lr"] * self.factor
 
     @torch.no_grad()
-    def step(self, factor: float) -> Tensor:
-        """Update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32.
-
-        If the norm is not finite, the step is not applied: weights and optimiser state keep their values.
-        """
-        self.factor = factor
-        norm, corrections = self.measure()
-        self.applied = is_applied(norm)
-        self.weights.gradient_is_old = True
-        if self.applied is not False:
-            numbers: Sequence[float] | Tensor = (factor, self.weights.averaging_weight())
-            if self.compiled:
-                numbers = torch.tensor(numbers)
-                if norm.is_cuda:  # without waiting for the queue
-                    numbers = numbers.pin_memory().to(norm.device, non_blocking=True)
-            self.update(numbers, norm, corrections, None if self.applied is True else self.applied)
+    def gradient_norm(self) -> Tensor:
+        """Return the L2 norm of the step's gradient, before clipping, scalar float32 on the device."""
+        norm, self.corrections = self.measure()
         return norm
+
+    @torch.no_grad()
+    def step(self, factor: float, norm: Tensor) -> None:
+        """Update the weights by the step's gradient, whose norm is given, at `factor` times the peak rates."""
+        self.factor = factor
+        self.weights.gradient_is_old = True
+        numbers: Sequence[float] | Tensor = (factor, self.weights.averaging_weight())
+        if self.compiled:
+            numbers = torch.tensor(numbers)
+            if norm.is_cuda:  # without waiting for the queue
+                numbers = numbers.pin_memory().to(norm.device, non_blocking=True)
+        self.update(numbers, norm, self.corrections)
+
+    # Compiled code replaces these two methods.
 
     def measure(self) -> tuple[Tensor, Tensor | None]:
         """Return the norm of the gradient, and in compiled code the corrections of AdamW."""
         return self.weights.gradient_norm(), self.adamw.corrections() if torch.compiler.is_compiling() else None
 
-    def update(
-        self, numbers: Sequence[float] | Tensor, norm: Tensor, corrections: Tensor | None, applied: Tensor | None
-    ) -> None:
-        """Update the master weights, where `applied` is not False, and their copies.
+    def update(self, numbers: Sequence[float] | Tensor, norm: Tensor, corrections: Tensor | None) -> None:
+        """Clip the gradient, update the master weights, and then their copies.
 
         numbers: factor of the learning rates, and weight of the average; a tensor in compiled code. norm, corrections:
         results of `measure`.
         """
-        factor, weight = numbers[0], numbers[1]
-        parameters = [p for each in self.optimizers for group in each.param_groups for p in group["params"]]
-        gradients = [p.grad for p in parameters if p.grad is not None]
+        factor, averaging = numbers[0], numbers[1]
         if self.clip:
-            # A factor of NaN would enter the gaps between the parameters, which no later gradient overwrites.
-            finite = norm if applied is None else norm.where(applied, math.inf)
-            torch._foreach_mul_(gradients, (self.clip / (finite + 1e-6)).clamp(max=1.0))
-        if applied is not None:
-            weight = torch.where(applied, weight, 0.0)
-            if len(self.optimizers) > 1:
-                for gradient in gradients:
-                    gradient.masked_fill_(~applied, 0.0)  # for Muon and Scion
-        self.adamw.step(factor, applied, corrections=corrections)
-        for optimizer in self.optimizers[1:]:
-            optimizer.step(factor, applied)
-        self.weights.refresh(weight)
+            # A gradient longer than `clip` is scaled down to it, so that one strange batch cannot undo many steps.
+            parameters = [p for each in self.optimizers for group in each.param_groups for p in group["params"]]
+            gradients = [p.grad for p in parameters if p.grad is not None]
+            torch._foreach_mul_(gradients, (self.clip / (norm + 1e-6)).clamp(max=1.0))
+        for optimizer in self.optimizers:
+            more = {"corrections": corrections} if optimizer is self.adamw else {}
+            update_groups(optimizer, factor, **more)
+        # The model computes with the new weights from the next step on; the average follows them slowly.
+        self.weights.refresh(averaging)
 
     def state_dict(self) -> list[list[State]]:
         """Return the states of the optimisers, in order."""
@@ -147,6 +139,22 @@ class Optimizer:
                 "the checkpoint's optimiser state does not fit this configuration (another optim.kind?); "
                 "generate.py and init_from=… can use its weights, but training cannot resume from it"
             ) from None
+
+
+@torch.no_grad()
+def update_groups(optimizer: StatefulOptimizer, factor: Rate = 1.0, **more: Any) -> None:
+    """Update every parameter with the gradient in its `grad`, at `factor` times the peak rates. more: arguments of
+    `optimizer.update`.
+
+    factor: a scalar tensor in compiled code, where a number would be a constant.
+    """
+    states = iter(optimizer.state)
+    for group in optimizer.param_groups:
+        parameters = group["params"]
+        if parameters:  # there may be fewer matrices than processes that share them
+            gradients = [p.grad for p in parameters]
+            own = [next(states) for _ in parameters]
+            optimizer.update(group, group["lr"] * factor, parameters, gradients, own, **more)
 
 
 def scion_groups(config: OptimConfig, matrices: Mapping[str, Tensor]) -> list[Group]:

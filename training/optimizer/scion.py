@@ -28,23 +28,15 @@ class Scion(MomentumOptimizer):
         super().__init__(groups, lr=lr, momentum=momentum)
 
     def update(
-        self,
-        group: Group,
-        rate: Rate,
-        parameters: list[Tensor],
-        gradients: list[Tensor],
-        states: list[State],
-        applied: Tensor | None = None,
+        self, group: Group, rate: Rate, parameters: list[Tensor], gradients: list[Tensor], states: list[State]
     ) -> None:
-        """Update one parameter group in place. Where `applied` is False, the gradients must be 0."""
-        momenta = self.decay_and_average(group, rate, parameters, gradients, states, applied)
+        """Update one parameter group in place."""
+        momenta = self.decay_and_average(group, rate, parameters, gradients, states)
         for parameter, gradient, momentum in zip(parameters, gradients, momenta, strict=True):
             if group["signs"]:
                 step = momentum.sign()
             else:
                 step = with_unit_rows(momentum) * (gradient != 0).any(dim=-1, keepdim=True)
-            if applied is not None:
-                step = step * applied
             parameter.sub_(step * rate)
 
 

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from configs.errors import UserError
-from training.hardware.chunks import widest
 from training.optimizer.base import Rate, State, StatefulOptimizer
 from training.optimizer.layout import ALIGNMENT, HIDDEN, FlatMatrices, Layout, layout_of
 from training.optimizer.muon import Exchange
@@ -165,7 +164,7 @@ class Weights:
     def gradients_of(self, loss: Tensor, divisor: float = 1.0) -> list[Tensor]:
         """Return the gradient of loss / divisor for each trained parameter, in the model's order, in the compute dtype;
         frees the graph of `loss`. Raises UserError that names a parameter without gradient."""
-        slope = torch.full_like(loss, 1 / divisor if divisor else math.nan)  # no targets: a skipped step
+        slope = torch.full_like(loss, 1 / divisor if divisor else math.nan)  # without targets there is no mean
         return complete(self.layout, torch.autograd.grad(loss, self.computing, slope, allow_unused=True))
 
     @torch.no_grad()
@@ -210,7 +209,7 @@ class Weights:
         """Return the L2 norm of the whole gradient, scalar float32, equal in all processes."""
         # One sum of 100 million squares in float32 is more than 1 % too small: sum rows, then these.
         rows = torch.linalg.vector_norm(self.gradient.view(-1, ALIGNMENT), dim=1)
-        return torch.linalg.vector_norm(rows, dtype=widest(rows.device)).float()
+        return torch.linalg.vector_norm(rows, dtype=sum_dtype(rows.device)).float()
 
     def refresh(self, weight: Rate) -> None:
         """Set the compute copy to the master weights, and move the average by a share of `weight` towards them."""
@@ -222,7 +221,7 @@ class Weights:
 
     def averaging_weight(self) -> float:
         """Count an update -> the weight of the new master weights in the average."""
-        self.updates += 1  # on a GPU also of a skipped step: the ramp-up below does not depend on single steps
+        self.updates += 1
         # A ramp-up of the decay keeps the random initialisation out of the average.
         return 1 - min(self.decay, (1 + self.updates) / (10 + self.updates))
 
@@ -304,3 +303,8 @@ def check_layout(state: dict, layout: Layout) -> None:
             "the checkpoint was written by an older version of this program, which stored the optimiser's state"
             " in another order; generate.py and init_from=… can use its weights, but training cannot resume from it"
         )
+
+
+def sum_dtype(device: torch.device) -> torch.dtype:
+    """Return the dtype for sums of many numbers: float64, where the device has it (Apple GPUs do not)."""
+    return torch.float64 if device.type in ("cpu", "cuda") else torch.float32

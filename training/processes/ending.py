@@ -13,7 +13,7 @@ import torch.distributed as dist
 from configs.errors import UserError
 from configs.program import complain, messages_of
 from training.processes.launch import Launch
-from training.progress import Interrupted
+from training.stop_request import Interrupted
 
 _WAIT = timedelta(seconds=3)
 """How long a process waits for the reason of another one's end, which that process gives before it ends."""

@@ -1,8 +1,7 @@
-"""The processes that train one run together. Here: the only process of a run, for which every exchange is trivial."""
+"""Process group of a run. This class is the single-process case: every collective operation does nothing."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ T = TypeVar("T")
 
 
 class Processes:
-    """One process, alone. `torchrun.Group` is the form of several processes.
+    """One process, alone. `torchrun.Group` has several.
 
     Every method is collective: all processes call the same methods in the same order. Tensors on a GPU are exchanged by
     NCCL and only queued; all other methods exchange values on the CPU and wait for the slowest process.
@@ -105,15 +104,3 @@ class Processes:
 
 SINGLE = Processes()
 """The only process of a run."""
-
-
-@contextmanager
-def opened_processes() -> Iterator[Processes]:
-    """Yield the processes of this run: all workers of a torchrun launch, or this process alone."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
-        yield SINGLE
-        return
-    from training.processes.torchrun import opened_group
-
-    with opened_group() as group:
-        yield group

@@ -22,7 +22,7 @@ WITHOUT_EFFECT = (
     *("name", "runs", "resume", "experiment", "seed", "attention"),
     *("data.path", "data.valid_path", "data.test_path", "data.cache"),
     *("trainer.device", "trainer.threads", "trainer.compile", "trainer.shard", "trainer.recompute"),
-    *("trainer.deterministic", "trainer.profile", "trainer.find_nan", "trainer.skip_limit", "trainer.keep"),
+    *("trainer.deterministic", "trainer.profile", "trainer.find_nan", "trainer.keep"),
     *("trainer.log_every", "trainer.samples", "trainer.test", "trainer.beam_size", "trainer.length_penalty"),
     *("trainer.evaluate_every", "trainer.evaluate_minutes", "trainer.first_evaluation_minutes"),
     *("trainer.limit_evaluations", "trainer.evaluate_sentences", "trainer.early_weights"),

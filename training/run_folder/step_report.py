@@ -1,60 +1,76 @@
-"""Report training progress: log lines with the same values as curves, and notes at the end of a run."""
+"""Report training progress: log lines with the same values as curves, and notes on evaluations and at the end."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from configs.errors import check_finite
-from generation.cuda.host_copy import HostCopy
-from training.budget import LONG, Budget
 from training.config import TrainConfig
+from training.hardware.device import Hardware
 from training.loss_spikes import LossSpikes
-from training.progress import Interval, Progress, mean_loss
+from training.progress import Interval, Progress
 from training.run_folder.log import RunLog, duration, short
+from training.schedule import LONG, Budget
 
 
-class StepReport:
-    """One log line on a training step, and its curves. Loss and norm may still be in transfer from the device."""
+class StepLog:
+    """Writes the log lines of training steps, with their curves, and warns of losses that jump and evaluations that
+    take long."""
 
-    def __init__(
-        self, budget: Budget, interval: Interval, norm: Tensor, learning_rate: float, mfu: float | None, epoch: float
-    ) -> None:
-        """interval: the steps since the last report. norm: of the gradient. mfu: fraction of the peak FLOP/s, if known.
-        epoch: of the data."""
-        assert isinstance(interval.loss, Tensor)
-        skipped = torch.as_tensor(interval.skipped_targets).to(norm)
-        self.figures = HostCopy(torch.stack([interval.loss, norm, skipped]))
-        self.progress = budget.progress
-        self.step, self.targets, self.learning_rate = budget.progress.step, interval.targets, learning_rate
-        trainer, done, rate = budget.trainer, budget.share_done(), interval.tokens_per_second
-        milliseconds = 1000 * interval.seconds / interval.steps
-        self.curves = {"speed/tokens_per_second": rate, "speed/milliseconds_per_step": milliseconds, "speed/mfu": mfu}
+    def __init__(self, config: TrainConfig, budget: Budget, hardware: Hardware, flops_per_token: float) -> None:
+        """flops_per_token: of all processes together."""
+        self.config, self.budget = config, budget
+        self.share_of_peak = flops_per_token / hardware.peak_flops if hardware.peak_flops else None
+        self.spikes = LossSpikes()
+        self.noted_long_evaluation = False
+
+    def line(
+        self, log: RunLog, interval: Interval, norm: Tensor, learning_rate: float, epoch: float
+    ) -> tuple[Tensor, Callable[..., None]]:
+        """Prepare the log line of the step that has just been counted -> its results that the device may still compute,
+        and what writes the line once they are known.
+
+        interval: the steps since the last line. norm: of the gradient. epoch: of the data.
+        """
+        trainer, progress, done = self.config.trainer, self.budget.progress, self.budget.share_done()
+        rate, milliseconds = interval.tokens_per_second, 1000 * interval.seconds / interval.steps
+        mfu = self.share_of_peak and rate * self.share_of_peak
+        curves = {"speed/tokens_per_second": rate, "speed/milliseconds_per_step": milliseconds, "speed/mfu": mfu}
         of_steps = f"/{trainer.steps}" if trainer.steps else ""
-        of_minutes = f" of {trainer.minutes:g} min" if trainer.minutes and budget.share_of_steps() < done else ""
-        remaining = duration(budget.progress.seconds * (1 - done) / done) if done else "?"
-        self.start = f"step {self.step}{of_steps} {100 * done:5.1f} %{of_minutes}"
-        self.end = (
+        of_minutes = f" of {trainer.minutes:g} min" if trainer.minutes and self.budget.share_of_steps() < done else ""
+        remaining = duration(progress.seconds * (1 - done) / done) if done else "?"
+        start = f"step {progress.step}{of_steps} {100 * done:5.1f} %{of_minutes}"
+        end = (
             f"{milliseconds:.0f} ms | {short(rate)} tok/s"
             + (f" | mfu {100 * mfu:.1f} %" if mfu else "")
             + f" | epoch {epoch:.2f} | eta {remaining}"
         )
+        step, targets = progress.step, max(1, interval.targets)
 
-    def write(self, log: RunLog, spikes: LossSpikes) -> None:
-        """Write the line and the curves, and a warning if the loss jumps. Raises UserError if it is not finite."""
-        total, norm, skipped_targets = self.figures.values()
-        loss, rate = mean_loss(total, self.targets, skipped_targets), self.learning_rate
-        check_finite("training loss", loss, self.step)
-        skipped = self.progress.skipped_steps
-        shown = "-" if loss is None else f"{loss:.4f}"
-        end = self.end + (f" | skipped {skipped}" if skipped else "")
-        log.line(f"{self.start} | loss {shown} | lr {rate:.2e} | norm {norm:.2f} | {end}")
-        if loss is not None and (warning := spikes.report(self.step, loss, norm)):
-            log.line(warning)
-        training = {"train/loss": loss, "train/learning_rate": rate, "train/gradient_norm": norm}
-        log.scalars(training | {"train/skipped_steps": skipped or None} | self.curves, self.step)
+        def write(total: float, norm: float) -> None:
+            """Raises UserError if the loss is not finite."""
+            loss = total / targets
+            check_finite("training loss", loss, step)
+            log.line(f"{start} | loss {loss:.4f} | lr {learning_rate:.2e} | norm {norm:.2f} | {end}")
+            if warning := self.spikes.report(step, loss, norm):
+                log.line(warning)
+            training = {"train/loss": loss, "train/learning_rate": learning_rate, "train/gradient_norm": norm}
+            log.scalars(training | curves, step)
+
+        assert isinstance(interval.loss, Tensor)
+        return torch.stack([interval.loss, norm]), write
+
+    def note_long_evaluation(self, log: RunLog, seconds: float, training: float) -> None:
+        """Write a note about the first evaluation that takes a large fraction of the time. training: seconds of the
+        steps before it."""
+        note = None if self.noted_long_evaluation else long_evaluation(self.config, seconds, training)
+        if note is not None:
+            log.line(note)
+            self.noted_long_evaluation = True
 
 
 def long_evaluation(config: TrainConfig, seconds: float, training: float) -> str | None:

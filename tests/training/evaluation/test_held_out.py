@@ -24,7 +24,6 @@ from training.evaluation.head_scores import antecedent_scores
 from training.evaluation.held_out import held_out_loss
 from training.evaluation.pronouns import choice, score_pronouns
 from training.evaluation.translation_baselines import baselines
-from training.hardware import chunks
 
 STORIES = rows("stories", 8, seed=3)
 WIDE = 40_000
@@ -72,8 +71,8 @@ def test_no_evaluation_holds_the_logits_of_a_whole_batch(
     evaluate: Callable[[GPT, Tokenizer], object], tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against 1.3 GB of logits with a vocabulary of 32,000, three times the memory of training."""
-    monkeypatch.setattr(chunks, "_TOKENS", 16)
-    monkeypatch.setattr(chunks, "_LOGITS", 16 * WIDE)
+    monkeypatch.setattr("training.loss._TOKENS", 16)
+    monkeypatch.setattr("training.loss._LOGITS", 16 * WIDE)
     model = GPT(ModelConfig(layers=1, heads=2, width=16, context=256), WIDE).eval()
     with Largest() as largest:
         assert evaluate(model, tokenizer) is not None

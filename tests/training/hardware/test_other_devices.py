@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -33,6 +34,7 @@ from training.evaluation.held_out import held_out_loss
 from training.evaluation.pronouns import log_probabilities
 from training.hardware import apple_gpu
 from training.hardware.device import Hardware
+from training.run_folder.log import RunLog
 
 There = Callable[[], AbstractContextManager[object]]
 """Within its result the device can be used."""
@@ -110,19 +112,20 @@ def test_a_run_computes_there_what_it_computes_on_a_cpu(
     ("task", "kind", "dtype"),
     [("translate", "adamw", torch.float32), ("translate", "muon", torch.bfloat16), ("gpt", "scion", torch.bfloat16)],
 )
-def test_no_step_waits_for_the_device(task: str, kind: str, dtype: torch.dtype) -> None:
+def test_no_step_waits_for_the_device(task: str, kind: str, dtype: torch.dtype, tmp_path: Path) -> None:
     """Guards against a number that each step reads, or a log line that is prepared, which makes the device wait."""
     with stand_in() as stood_in:
         each = small_trainer(DEVICE, dtype, task, kind=kind, ema=0.9, dropout=0.1, accumulate=2)
-        each.reports_late = True
+        each.log, each.queue.asynchronous = RunLog(tmp_path, 0), True
         before = stood_in.reads
         for _ in range(2):
             each.step()
         each.report_step()
         assert stood_in.reads == before
-        assert each.report is not None
-        assert each.report.figures.values()[0] > 0
+        each.catch_up()
         assert stood_in.reads > before
+        each.log.close()
+    assert re.search(r"step 2/.* loss [1-9]", (tmp_path / "log.txt").read_text("utf-8"))
 
 
 @pytest.mark.slow

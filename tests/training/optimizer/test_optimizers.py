@@ -63,7 +63,9 @@ def test_the_norm_is_reported_before_clipping_and_the_gradient_is_clipped() -> N
     gradients = weights.gradients_of(100 * model())
     norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
     weights.add(gradients)
-    assert float(optimizer.step(1.0)) == pytest.approx(float(norm))
+    measured = optimizer.gradient_norm()
+    assert float(measured) == pytest.approx(float(norm))
+    optimizer.step(1.0, measured)
     assert float(weights.gradient.norm()) == pytest.approx(0.5, rel=1e-3)
 
 
@@ -75,7 +77,9 @@ def test_the_norm_of_many_entries_is_exact() -> None:
     optimizer = Optimizer(OptimConfig(kind="adamw", clip=None), weights)
     weights.gradient.normal_()
     before = weights.gradient.clone()
-    assert float(optimizer.step(1.0)) == pytest.approx(float(before.double().norm()), rel=2e-5)
+    norm = optimizer.gradient_norm()
+    assert float(norm) == pytest.approx(float(before.double().norm()), rel=2e-5)
+    optimizer.step(1.0, norm)
     assert torch.equal(weights.gradient, before), "nothing to clip"
 
 
@@ -106,7 +110,7 @@ def test_the_long_tensors_are_updated_as_torch_updates_parameters_one_by_one(kin
         plain.append(torch.optim.Muon(matrices, lr=group["lr"], weight_decay=group["weight_decay"]))
     for _ in range(3):
         weights.add(weights.gradients_of(model()))
-        optimizer.step(1.0)
+        optimizer.step(1.0, optimizer.gradient_norm())
         alone().backward()
         torch.nn.utils.clip_grad_norm_(alone.parameters(), 0.5)
         for each in plain:
@@ -122,14 +126,14 @@ def test_restored_optimiser_takes_the_same_next_step_but_at_the_new_peak_rate(ki
     first, weights, optimizer = build(kind)
     for _ in range(3):
         weights.add(weights.gradients_of(first()))
-        optimizer.step(1.0)
+        optimizer.step(1.0, optimizer.gradient_norm())
     second, other, restored = build(kind)
     other.load_state_dict(weights.state_dict(), weights.saved_weights())
     saved = copy.deepcopy(optimizer.state_dict())  # as the disk would: torch shares the moments otherwise
     restored.load_state_dict(saved)
     for model, copies, each in ((first, weights, optimizer), (second, other, restored)):
         copies.add(copies.gradients_of(model()))
-        each.step(0.5)
+        each.step(0.5, each.gradient_norm())
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
     _, _, changed = build(kind, lr=0.123)
     changed.load_state_dict(copy.deepcopy(optimizer.state_dict()))

@@ -6,14 +6,14 @@ import math
 import pytest
 
 from training.config import ScheduleConfig
-from training.optimizer.schedules import learning_rate_factor
+from training.schedule import scheduled
 
 STEPS = 1000
 
 
 def curve(**settings: object) -> list[float]:
     config = ScheduleConfig(**settings)  # type: ignore[arg-type]
-    return [learning_rate_factor(config, step, step / STEPS) for step in range(STEPS + 1)]
+    return [scheduled(config, step, step / STEPS) for step in range(STEPS + 1)]
 
 
 @pytest.mark.parametrize("kind", ["cosine", "linear", "inverse_sqrt", "wsd", "constant"])
@@ -59,13 +59,13 @@ def test_wsd_stays_at_the_peak_until_the_decay_begins() -> None:
 def test_progress_beyond_the_budget_never_gives_a_negative_rate() -> None:
     """Guards against a last step after the end of the budget at a rising rate."""
     for kind in ("cosine", "linear", "wsd"):
-        assert learning_rate_factor(ScheduleConfig(kind=kind, warmup=0), 5000, 1.5) == pytest.approx(0)
+        assert scheduled(ScheduleConfig(kind=kind, warmup=0), 5000, 1.5) == pytest.approx(0)
 
 
 def timed(steps: int, **settings: object) -> list[float]:
     """Return the factors of a run with a budget in minutes and this number of steps."""
     config = ScheduleConfig(**settings)  # type: ignore[arg-type]
-    return [learning_rate_factor(config, step, step / steps, step / steps) for step in range(steps + 1)]
+    return [scheduled(config, step, step / steps, step / steps) for step in range(steps + 1)]
 
 
 @pytest.mark.parametrize("kind", ["cosine", "linear", "inverse_sqrt", "wsd", "constant"])

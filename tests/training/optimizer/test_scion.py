@@ -35,7 +35,7 @@ def test_three_updates_are_those_of_the_formulas() -> None:
         gradients["embedding.weight"][3] = 0.0  # a token that no batch contains
         gradients["embedding.weight"][5:40] *= factor == 0.5  # tokens of the first batch alone
         weights.add([gradients[name] for name in weights.layout.shapes])
-        optimizer.step(factor)
+        optimizer.step(factor, optimizer.gradient_norm())
         for name, rate in (("embedding.weight", 0.02), ("head.weight", 0.004)):
             m = momenta[name] = 0.95 * momenta[name] + 0.05 * gradients[name].double().numpy()
             rms = np.sqrt((m**2).mean(axis=1, keepdims=True))

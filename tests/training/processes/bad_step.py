@@ -12,8 +12,7 @@ from torch import Tensor
 
 from configs.errors import UserError
 from tests.training.tiny_trainer import pairs, trainer
-from training.processes.processes import opened_processes
-from training.run_folder.log import RunLog
+from training.processes.opening import opened_processes
 
 
 def main() -> None:
@@ -25,25 +24,18 @@ def main() -> None:
             return output * 1e38 * 1e38 if each.progress.step and processes.rank == processes.world - 1 else None
 
         each.model.decoder[0].register_forward_hook(overflow)  # type: ignore[union-attr,operator]
+        each.run = folder
         each.step()
         before = each.weights.flat_masters.clone()
-        each.step()
-        unchanged = bool((each.weights.flat_masters == before).all())
         message = ""
         try:
-            each.skipped.report(RunLog(folder, 0) if processes.is_main else QuietLog(), folder)  # type: ignore[arg-type]
+            each.step()
         except UserError as error:
             message = error.args[0]
-        found = processes.gather(lambda: [each.progress.skipped_steps, unchanged, message])
+        unchanged = bool((each.weights.flat_masters == before).all())
+        results = processes.gather(lambda: [unchanged, message])
         if processes.is_main:
-            print(json.dumps(found))
-
-
-class QuietLog:
-    """The log of a process that does not write."""
-
-    def line(self, message: str) -> None:
-        """Write nothing."""
+            print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ from model.size import count_parameters
 from tests.training.tiny_trainer import CPU, Listed
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware.device import Hardware
-from training.processes.processes import SINGLE, Processes, opened_processes
+from training.processes.opening import opened_processes
+from training.processes.processes import SINGLE, Processes
 from training.progress import Interval
 from training.trainer import Trainer
 

@@ -7,7 +7,8 @@ import json
 import sys
 
 from tests.training.tiny_trainer import pairs, trainer
-from training.processes.processes import SINGLE, Processes, opened_processes
+from training.processes.opening import opened_processes
+from training.processes.processes import SINGLE, Processes
 from training.progress import Interval
 
 

@@ -1,5 +1,7 @@
-"""`+debug=nan`: the first module that makes a non-finite value is named."""
+"""A gradient that is not finite stops the run; with `+debug=nan`, the module that makes it is named."""
 
+import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,19 +14,78 @@ from torch import Tensor, nn
 from configs.errors import UserError
 from data.batches.batch import Batch
 from data.batches.pairs import Pairs
+from data.batches.windows import WindowStream
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.token_rows import token_rows_of
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from tests.stand_in import DEVICE, stand_in
 from tests.training.tiny_trainer import CPU, Listed, pairs, train, trainer
 from training.config import ScheduleConfig, TrainConfig, TrainerConfig
 from training.guided_alignment.guidance import Guidance
 from training.guided_alignment.translation_table import learn_translations
+from training.hardware.device import Hardware
 from training.run_folder.loaded_run import Model
 from training.trainer import Trainer
 
 Spoil = Callable[[Model], Any]
+
+
+def spoil(each: Trainer, step: int, value: float = math.inf) -> None:
+    """Make the output of a block non-finite in a step (the first is 1)."""
+
+    def hook(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+        return output * value if module.training and each.progress.step + 1 == step else output
+
+    each.model.decoder[0].register_forward_hook(hook)  # type: ignore[union-attr,operator]
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_training_stops_before_a_bad_gradient_is_used(value: float, tmp_path: Path) -> None:
+    """Guards against one bad batch that turns all weights into NaN, a run that trains on without a word, and a cause
+    that nobody can find."""
+    folder, batches = tmp_path / "run", pairs()
+    each = trainer(batches, steps=50, evaluate_every=2, accumulate=2, ema=0.9)
+    spoil(each, 5, value)
+    with pytest.raises(UserError) as raised:
+        train(each, folder)
+    (message,) = raised.value.args
+    assert message.startswith("step 5, the gradient is not finite (loss nan, norm nan); +debug=nan names the module")
+    assert f"the batch of step 5 is in {folder / 'bad_batch.json'}" in message
+    assert "the checkpoint of step 4 is kept" in message
+    assert each.progress.step == 4
+    assert each.weights.flat_average is not None
+    assert all(tensor.isfinite().all() for tensor in (each.weights.flat_masters, each.weights.flat_average))
+    bad = json.loads((folder / "bad_batch.json").read_text(encoding="utf-8"))
+    assert (bad["step"], bad["gradient_norm"]) == (5, "nan")
+    assert [part["inputs"] for part in bad["batches"]] == [batch.inputs.tolist() for batch in batches[:2]]
+    sources = [batch.source.tolist() for batch in batches[:2] if batch.source is not None]
+    assert [part["source"] for part in bad["batches"]] == sources
+
+
+def test_a_batch_names_its_rows() -> None:
+    """Guards against a bad batch that cannot be found in the data."""
+    tokens = np.arange(100, dtype=np.uint16)
+    batch = WindowStream(tokens, 3, 8, seed=1).next_batch().to("cpu")
+    assert batch.rows is not None
+    assert batch.inputs[:, 0].tolist() == tokens[batch.rows].tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_device_that_runs_behind_stops_as_well(asynchronous: bool, tmp_path: Path) -> None:
+    """Guards GPUs of all kinds against weights of NaN in a checkpoint, and against a wait in every step."""
+    with stand_in() as stood_in:
+        each = trainer(pairs(), Hardware(DEVICE, torch.float32, None, "stand-in"), steps=8, evaluate_every=2)
+        each.queue.asynchronous = asynchronous
+        spoil(each, 5)
+        with pytest.raises(UserError, match=r"step 5, the gradient is not finite .* checkpoint of step 4 is kept"):
+            train(each, tmp_path / "run")
+        each = trainer(pairs(), Hardware(DEVICE, torch.float32, None, "stand-in"))
+        before = stood_in.reads
+        each.step()
+        assert stood_in.reads == before
 
 
 def gpt_trainer(layers: int = 2, **settings: Any) -> Trainer:

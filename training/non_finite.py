@@ -1,23 +1,82 @@
-"""Find the first module that makes a non-finite value: repeat a bad step uncompiled, with hooks on every module."""
+"""Stop at a gradient that contains NaN or infinity: keep the batch, and with `+debug=nan` name the module that made it.
+
+To find it, the step is repeated uncompiled, with hooks on every module.
+"""
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from configs.errors import DIVERGED
+from configs.whole_file import write_whole
 from data.batches.batch import Batch
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from training.checkpoints.loading import resume_hint
 from training.guided_alignment.guidance import Guidance
 from training.hardware.compilation import eagerly
 from training.hardware.reproducibility import random_state, restore_random_state
-from training.loss import batch_loss
+from training.loss import TrainingLoss, batch_loss
+from training.processes.processes import Processes
 from training.run_folder.loaded_run import Model
+
+BAD_BATCH = "bad_batch.json"
+
+
+@dataclass
+class NonFinite:
+    """A step whose gradient is not finite."""
+
+    step: int
+    loss: float
+    """Nats per target token."""
+    norm: float
+    batches: list[Batch]
+    """Of this process."""
+    cause: str | None = None
+    """The first non-finite value in this process, once it has been searched for."""
+    searched: bool = False
+
+    def find_cause(self, model: Model, loss: TrainingLoss, targets: int, state: dict[str, Any]) -> None:
+        """Search for the first non-finite value; arguments as in `first_non_finite`."""
+        self.cause = first_non_finite(model, self.batches, targets, loss.smoothing, state, loss.guidance)
+        self.searched = True
+
+    def report(self, run: Path, processes: Processes) -> str:
+        """Write the batch of all processes to the run folder -> a message with the cause and the way on. Collective."""
+        parts = processes.gather(lambda: (self._micro_batches(), self.cause))
+        if processes.is_main:
+            content = {  # numbers as text, since JSON has no NaN
+                "step": self.step,
+                "loss": f"{self.loss:.4f}",
+                "gradient_norm": str(self.norm),
+            }
+            batches = [batch for batches, _ in parts for batch in batches]
+            write_whole(run / BAD_BATCH, f"{json.dumps(content | {'batches': batches}, allow_nan=False)}\n".encode())
+        causes = [f"{cause}, in process {rank}" if cause and rank else cause for rank, (_, cause) in enumerate(parts)]
+        if self.searched:
+            nothing = "all values of the uncompiled model are finite on its batch: its compiled form fails"
+            what = "; ".join(cause for cause in causes if cause) or nothing
+        else:
+            what = f"the gradient is not finite (loss {self.loss:.4f}, norm {self.norm}); +debug=nan names the module"
+        kept = f"the batch of step {self.step} is in {run / BAD_BATCH}"
+        return f"step {self.step}, {what}; {kept}; {DIVERGED}; {resume_hint(run)}"
+
+    def _micro_batches(self) -> list[dict[str, list | None]]:
+        """Return where the rows of this process's micro-batches come from, and their token ids, as in `Batch`."""
+        return [
+            {name: None if ids is None else ids.tolist() for name, ids in vars(batch).items() if name != "source_mask"}
+            for batch in self.batches
+        ]
 
 
 class _Found(Exception):
@@ -34,7 +93,6 @@ def first_non_finite(
     targets: int,
     smoothing: float,
     state: dict[str, Any],
-    r_drop: float = 0.0,
     guidance: Guidance | None = None,
 ) -> str | None:
     """Repeat the forward and backward passes of a step -> one sentence on the first non-finite value, or None.
@@ -54,7 +112,7 @@ def first_non_finite(
             restore_random_state(state, device)
             for number, batch in enumerate(batches, 1):
                 try:
-                    search_batch(model, batch.to(device), targets, smoothing, r_drop, guidance)
+                    search_batch(model, batch.to(device), targets, smoothing, guidance)
                 except _Found as found:
                     return f"{found} (micro-batch {number} of {len(batches)}{examples(model, batch, found)})"
             norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
@@ -66,11 +124,9 @@ def first_non_finite(
     return None
 
 
-def search_batch(
-    model: Model, batch: Batch, targets: int, smoothing: float, r_drop: float, guidance: Guidance | None
-) -> None:
+def search_batch(model: Model, batch: Batch, targets: int, smoothing: float, guidance: Guidance | None) -> None:
     """Add the gradients of a micro-batch; raises _Found at a non-finite value."""
-    loss = batch_loss(model, batch.model_inputs, batch.targets, smoothing, r_drop)
+    loss = batch_loss(model, batch.model_inputs, batch.targets, smoothing)
     if not loss.isfinite():
         raise _Found(f"forward pass: the loss is {float(loss)}, computed from finite features")
     if guidance is not None:
