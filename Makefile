@@ -82,7 +82,7 @@ test-lowest test-newest: test-%: .venv-%/installed
 
 # 10,000 generated inputs, from command lines to damaged checkpoints; about half an hour on two cores.
 fuzz: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz cases=$(or $(CASES),10000) seed=$(or $(SEED),1)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.robustness.fuzz cases=$(or $(CASES),10000) seed=$(or $(SEED),1)
 
 check: install
 	$(BIN)/ruff check .
@@ -101,9 +101,9 @@ browser:
 # Kill training runs, resume them and compare their ends with an undisturbed run: about half an hour on two cores.
 # make torture kills=10 task=gpt seed=2
 torture: install
-	$(BIN)/python -m benchmarks torture $(foreach key,kills seed task folder,$(if $($(key)),$(key)=$($(key))))
+	$(BIN)/python -m tests.robustness.torture $(foreach key,kills seed task folder,$(if $($(key)),$(key)=$($(key))))
 
-# Install strace for the tests in tests/crash_states (Debian package, as root); without it these tests are skipped.
+# Install strace for the tests in tests/robustness/crash_states (Debian package, as root); without it these tests are skipped.
 strace:
 	@command -v strace > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends strace; }
 

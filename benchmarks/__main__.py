@@ -36,7 +36,6 @@ Without peers:
   python -m benchmarks processes_equal                              several processes: losses and memory against one
   python -m benchmarks kftt run=RUN folder=KFTT                     alignment error rate of a run on KFTT
   python -m benchmarks long_run                                     20,000 steps: memory, open files, threads, step time
-  python -m benchmarks torture kills=100                            training runs killed and resumed: is anything lost?
   python -m benchmarks checkpoint_cost                              checkpoints: blocked time, memory, resume
   python -m benchmarks processes                                    two processes against one; an all-reduce
   python -m benchmarks peak                                         peak matrix throughput of this machine
@@ -65,7 +64,6 @@ COMMANDS = {
     "many_runs": ("attention.many_runs", "many_runs", "ManyRunsSettings"),
     "kftt": ("attention.kftt", "kftt", "KFTTSettings"),
     "long_run": ("training.long_run", "long_run", "LongRunSettings"),
-    "torture": ("torture.torture", "torture", "TortureSettings"),
     "checkpoint_cost": ("training.checkpoint_cost", "checkpoint_cost", "CheckpointCostSettings"),
     "processes": ("training.processes", "processes", "ProcessesSettings"),
     "processes_equal": ("training.processes_equal", "processes_equal", "ProcessesEqualSettings"),

@@ -17,7 +17,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, given
 from hypothesis.errors import HypothesisException
 
-from tests.fuzz.isolation import Verdict, judge
+from tests.robustness.fuzz.isolation import Verdict, judge
 
 KINDS = {
     "settings": (20, 20),
@@ -30,8 +30,8 @@ KINDS = {
     "tab": (10, 25),
     "remote": (8, 4),
 }
-"""Kinds of inputs, the modules of `tests.fuzz.kinds`, with their shares of the cases in a full and in a quick campaign,
-which has mostly cases of a few milliseconds."""
+"""Kinds of inputs, the modules of `tests.robustness.fuzz.kinds`, with their shares of the cases in a full and in a
+quick campaign, which has mostly cases of a few milliseconds."""
 
 FAULTS = {
     "traceback": "tracebacks",
@@ -86,7 +86,7 @@ def campaign(kinds: Sequence[str], cases: int, seed: int, quick: bool = False) -
     with tempfile.TemporaryDirectory(prefix="chumoku-fuzz-") as folder:
         for kind in kinds:
             tally = Tally()
-            module = import_module(f"tests.fuzz.kinds.{kind}")
+            module = import_module(f"tests.robustness.fuzz.kinds.{kind}")
             if hasattr(module, "make_ready"):
                 module.make_ready(Path(folder, kind))
             gc.freeze()  # the objects of this process are not copied when a child collects garbage

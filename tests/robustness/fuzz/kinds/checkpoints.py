@@ -12,8 +12,8 @@ import torch
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from tests.fuzz import trained
-from tests.fuzz.damage import Change, Cut, changed, changes, cut, cuts
+from tests.robustness.fuzz import trained
+from tests.robustness.fuzz.damage import Change, Cut, changed, changes, cut, cuts
 
 make_ready = trained.make
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import yaml
 from hypothesis import strategies as st
 
-from tests.fuzz import trained
-from tests.fuzz.damage import Change, Cut, changed, changes, cut, cuts
+from tests.robustness.fuzz import trained
+from tests.robustness.fuzz.damage import Change, Cut, changed, changes, cut, cuts
 
 make_ready = trained.make
 

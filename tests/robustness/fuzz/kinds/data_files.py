@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from configs.errors import UserError
 from data.config import DataConfig, TokenizerConfig
 from data.prepare import prepare
-from tests.fuzz.values import NASTY_BYTES, raw
+from tests.robustness.fuzz.values import NASTY_BYTES, raw
 from training.config import TrainConfig, problems
 
 GOOD = [(f"The cat number {n} sat down.", f"猫{n}が座った。") for n in range(30)]

@@ -13,10 +13,10 @@ from typing import Literal
 
 from tqdm import tqdm
 
-from benchmarks.torture.compare import differences
-from benchmarks.torture.kills import PLAN, RANDOM, Plan, start
-from benchmarks.torture.recipes import RECIPES
 from configs.errors import UserError
+from tests.robustness.torture.compare import differences
+from tests.robustness.torture.kills import PLAN, RANDOM, Plan, start
+from tests.robustness.torture.recipes import RECIPES
 
 
 @dataclass

@@ -14,8 +14,8 @@ from tensorboard.plugins.base_plugin import TBContext
 from werkzeug.test import Client
 
 from attention_maps.tensorboard.plugin import AttentionPlugin
-from tests.fuzz import trained
-from tests.fuzz.values import PATHS, SCRIPTS
+from tests.robustness.fuzz import trained
+from tests.robustness.fuzz.values import PATHS, SCRIPTS
 
 make_ready = trained.make
 

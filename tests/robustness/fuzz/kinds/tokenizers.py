@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
-from tests.fuzz import trained
-from tests.fuzz.damage import Cut, cut, cuts
+from tests.robustness.fuzz import trained
+from tests.robustness.fuzz.damage import Cut, cut, cuts
 
 make_ready = trained.make
 

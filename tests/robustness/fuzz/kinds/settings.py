@@ -15,7 +15,7 @@ from configs.commands import run_command
 from configs.compose import GROUPS, all_keys
 from generation.command_line import generate_help, parse_command
 from generation.config import GenerateConfig
-from tests.fuzz.values import texts
+from tests.robustness.fuzz.values import texts
 from training.command_line import requested_runs
 from training.config import TrainConfig
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from tests.fuzz import trained
-from tests.fuzz.values import SCRIPTS, arguments, raw
+from tests.robustness.fuzz import trained
+from tests.robustness.fuzz.values import SCRIPTS, arguments, raw
 
 make_ready = trained.make
 

@@ -16,10 +16,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from benchmarks.torture.compare import differences
-from benchmarks.torture.kills import ANY, INSIDE, PREPARING, RANDOM, TESTING, WRITING, start, wait_for
-from benchmarks.torture.recipes import RECIPES, RUN
-from benchmarks.torture.torture import torture_task
+from tests.robustness.torture.compare import differences
+from tests.robustness.torture.kills import ANY, INSIDE, PREPARING, RANDOM, TESTING, WRITING, start, wait_for
+from tests.robustness.torture.recipes import RECIPES, RUN
+from tests.robustness.torture.torture import torture_task
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.crash_states.trace import Inodes, Op
+from tests.robustness.crash_states.trace import Inodes, Op
 
 Tree = dict[str, "Tree | bytes | str"]
 """A folder: names with folders, contents of files, or targets of symbolic links."""

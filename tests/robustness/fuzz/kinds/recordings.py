@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from tests.attention_maps.tensorboard.damage import DAMAGES
-from tests.fuzz import trained
-from tests.fuzz.kinds.tab import Tab
+from tests.robustness.fuzz import trained
+from tests.robustness.fuzz.kinds.tab import Tab
 
 make_ready = trained.make
 

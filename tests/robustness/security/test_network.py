@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TINY
-from tests.security.conftest import run
+from tests.robustness.security.conftest import run
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.harness import ROOT, environment
 from benchmarks.machine import cpu_seconds
-from benchmarks.torture.recipes import RUN
+from tests.robustness.torture.recipes import RUN
 
 INSIDE = Path(__file__).parent / "inside"
 

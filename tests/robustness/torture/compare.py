@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from tensorboard.plugins.hparams.metadata import SESSION_START_INFO_TAG, parse_session_start_info_plugin_data
 from torch import Tensor
 
-from benchmarks.torture.recipes import RUN
+from tests.robustness.torture.recipes import RUN
 
 TIMES = {
     "seconds",

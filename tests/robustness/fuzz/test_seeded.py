@@ -15,7 +15,7 @@ from tests.conftest import ROOT, environment
 def test_five_hundred_generated_inputs_work_or_are_refused_in_one_line() -> None:
     """Guards against tracebacks, hangs, half-made folders and changed inputs; the report names the simplest case."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", "cases=500", "seed=16", "quick=true"],
+        [sys.executable, "-m", "tests.robustness.fuzz", "cases=500", "seed=16", "quick=true"],
         cwd=ROOT,
         env=environment(),
         capture_output=True,

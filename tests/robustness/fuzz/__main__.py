@@ -1,4 +1,5 @@
-"""`python -m tests.fuzz cases=10000 seed=1 kinds=settings,data_files`: try generated inputs, and count the faults."""
+"""`python -m tests.robustness.fuzz cases=10000 seed=1 kinds=settings,data_files`: try generated inputs, count the
+faults."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def main() -> None:
     settings, problems = read_settings(FuzzSettings, sys.argv[1:])
     if problems:
         raise UserError(*problems)
-    from tests.fuzz.campaign import KINDS, campaign
+    from tests.robustness.fuzz.campaign import KINDS, campaign
 
     kinds = list(KINDS) if settings.kinds == "all" else settings.kinds.split(",")
     if unknown := set(kinds) - set(KINDS):

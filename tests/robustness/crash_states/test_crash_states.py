@@ -19,9 +19,9 @@ from attention_maps.files.store import RecordingError, load
 from attention_maps.files.store import steps as recorded_steps
 from configs.errors import UserError
 from tests.conftest import ROOT, environment
-from tests.crash_states import disk
-from tests.crash_states.scenarios import BOOK, VERSIONS
-from tests.crash_states.trace import Inodes, Op, can_trace, traced
+from tests.robustness.crash_states import disk
+from tests.robustness.crash_states.scenarios import BOOK, VERSIONS
+from tests.robustness.crash_states.trace import Inodes, Op, can_trace, traced
 from training.checkpoints.folder import rewind
 from training.checkpoints.loading import read_checkpoint
 from training.run_folder.log import truncate_metrics
@@ -41,7 +41,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
     """Trace all scenarios -> operations, inodes and the real folder of each."""
     base = tmp_path_factory.mktemp("traced")
     (base / "book.txt").write_text(BOOK, encoding="utf-8")
-    command = [sys.executable, "-m", "tests.crash_states.scenarios", str(base)]
+    command = [sys.executable, "-m", "tests.robustness.crash_states.scenarios", str(base)]
     found = traced(command, base, base / "strace.log", environment() | {"BOOK": str(base / "book.txt")})
     return {name: (*trace, base / name) for name, trace in found.items()}
 

@@ -1,8 +1,8 @@
 """What is traced: each function writes below the current folder with our own code and marks what is complete.
 
-`python -m tests.crash_states.scenarios FOLDER` runs each of them in a folder of its name in FOLDER. Marks in the trace:
-`begin NAME`; `done N` after an operation returned; `fsync WHERE` before each fsync, with the line of our code that asks
-for it.
+`python -m tests.robustness.crash_states.scenarios FOLDER` runs each of them in a folder of its name in FOLDER. Marks in
+the trace: `begin NAME`; `done N` after an operation returned; `fsync WHERE` before each fsync, with the line of our
+code that asks for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.conftest import ROOT
-from tests.crash_states.trace import MARK
+from tests.robustness.crash_states.trace import MARK
 
 if TYPE_CHECKING:
     from attention_maps.record.recording import Recording

@@ -16,7 +16,7 @@ from configs.errors import UserError
 from data.config import DataConfig, TokenizerConfig
 from data.prepare import prepare
 from data.sources import download
-from tests.fuzz.values import raw
+from tests.robustness.fuzz.values import raw
 from training.config import TrainConfig, problems
 
 STATUS = (

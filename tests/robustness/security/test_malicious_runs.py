@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from sentencepiece import sentencepiece_model_pb2
 
-from tests.security.conftest import Refuses
+from tests.robustness.security.conftest import Refuses
 
 pytestmark = pytest.mark.slow
 
