@@ -108,20 +108,14 @@ strace:
 	@command -v strace > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends strace; }
 
 # Compare with the peers: more than an hour on two cores, with nothing else running.
-# make bench NANOGPT=checkout LLMC=checkout TEXT=input.txt PAIRS=folder RUN=run folder of a trained translator
+# make bench NANOGPT=checkout TEXT=input.txt PAIRS=folder RUN=run folder of a trained translator
 bench: install
 	@: $${TEXT:?set it to a text file: make bench TEXT=input.txt PAIRS=folder} $${PAIRS:?set it to a folder with train.en and train.ja}
 	$(PIP) $(CONSTRAINTS) --editable ".[bench]"
 	$(BIN)/python -m benchmarks train_gpt shape=cpu data=$(TEXT) nanogpt=$(NANOGPT)
 	$(BIN)/python -m benchmarks train_gpt shape=baby data=$(TEXT) nanogpt=$(NANOGPT)
-	$(BIN)/python -m benchmarks train_gpt2 llmc=$(LLMC)
 	$(BIN)/python -m benchmarks train_translator data=$(PAIRS)
 	for model in 0.8M 10.7M 124M; do for batch in 1 32; do \
-	  $(BIN)/python -m benchmarks sample model=$$model batch=$$batch nanogpt=$(NANOGPT) || exit 1; done; done
+	  $(BIN)/python -m benchmarks sample model=$$model batch=$$batch || exit 1; done; done
 	test -z "$(RUN)" || $(BIN)/python -m benchmarks beam run=$(RUN) sentences=$(PAIRS)/test.en
-	test -z "$(RUN)" || $(BIN)/python -m benchmarks end_to_end run=$(RUN) sentences=$(PAIRS)/test.en
-	$(BIN)/python -m benchmarks data text=$(TEXT) pairs=$(PAIRS)
-	$(BIN)/python -m benchmarks recording
-	$(BIN)/python -m benchmarks scaling data=$(TEXT)
-	$(BIN)/python -m benchmarks curves data=$(TEXT)
 	$(BIN)/python -m benchmarks table

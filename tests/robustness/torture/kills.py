@@ -12,8 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.harness import ROOT, environment
-from benchmarks.machine import cpu_seconds
+from tests.conftest import ROOT, environment
 from tests.robustness.torture.recipes import RUN
 
 INSIDE = Path(__file__).parent / "inside"
@@ -59,7 +58,7 @@ def start(folder: Path, recipe: list[str], place: str, chance: random.Random, lo
         pattern, times, calls = HOOKED[place]
         count = int(math.exp(chance.uniform(0, math.log(calls)))) - 1  # near the file operation more often than far
         variables |= {"CHUMOKU_KILL": f"{pattern} {chance.randint(1, times)} {count}"}
-    full = environment(variables)
+    full = environment() | variables
     with (folder / "output.txt").open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, str(ROOT / "train.py"), *arguments],
@@ -116,3 +115,9 @@ def finished_lines(folder: Path) -> int:
     log = folder / RUN / "log.txt"
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     return text.count("finished at step") + text.count("already at step")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process in seconds (Linux). Unlike wall-clock time it depends little on other load."""
+    numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
