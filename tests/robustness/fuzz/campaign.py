@@ -97,7 +97,8 @@ def campaign(kinds: Sequence[str], cases: int, seed: int, quick: bool = False) -
                     break
                 _batch(kind, module.cases(), tally, min(BATCH, share - tally.cases), 1000 * seed + number, Path(folder))
             print(f"{kind}: {tally.line()}; {time.monotonic() - started:.0f} s", flush=True)
-            total.cases, total.worked = total.cases + tally.cases, total.worked + tally.worked
+            total.cases += tally.cases
+            total.worked += tally.worked
             total.refused += tally.refused
             total.faults += tally.faults
     print(f"fuzz, seed {seed}: {total.line()}")

@@ -8,51 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 ODD: tuple[Any, ...] = (
-    None,
-    True,
-    False,
-    0,
-    1,
-    -1,
-    2,
-    7,
-    10**6,
-    2**31,
-    2**53 + 1,
-    2**63,
-    2**70,
-    -(2**63),
-    0.5,
-    -0.5,
-    1e308,
-    1e-320,
-)
-ODD += (
-    float("nan"),
-    float("inf"),
-    float("-inf"),
-    "",
-    "0",
-    "x" * 5000,
-    "\0",
-    "../..",
-    "/etc/passwd",
-    "${seed}",
-    "${oc.env:HOME}",
-    "???",
-)
-ODD += (
-    "${oc.decode:'1'}",
-    "\u202e",
-    "注目",
-    [],
-    {},
-    [[]],
-    [None],
-    {"a": 1},
-    {"_target_": "os.system", "_args_": ["true"]},
-    "null",
-    "1e5",
+    *(None, True, False, 0, 1, -1, 2, 7, 10**6, 2**31, 2**53 + 1, 2**63, 2**70, -(2**63)),
+    *(0.5, -0.5, 1e308, 1e-320, float("nan"), float("inf"), float("-inf")),
+    *("", "0", "x" * 5000, "\0", "../..", "/etc/passwd", "${seed}", "${oc.env:HOME}", "???", "${oc.decode:'1'}"),
+    *("\u202e", "注目", "null", "1e5", [], {}, [[]], [None], {"a": 1}, {"_target_": "os.system", "_args_": ["true"]}),
 )
 """Values to put in the place of others."""
 

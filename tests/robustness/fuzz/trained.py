@@ -18,15 +18,12 @@ TINY = (
 ).split()
 """Settings of a run that trains in a second."""
 
-_MODULES = ("train", "generate", "generation.line_translation", "generation.recorded_maps", "generation.writing")
-_MODULES += ("training.evaluation.evaluators", "training.run_folder.starting_point", "training.trainer", "data.prepare")
-_MODULES += (
-    "datasets",
-    "generation.engines.torch_engine",
-    "training.run_folder.engines",
-    "training.announcement",
-    "attention_maps.ask.export",
-)
+_MODULES = """
+train generate generation.line_translation generation.recorded_maps generation.writing training.evaluation.evaluators
+training.run_folder.starting_point training.trainer data.prepare datasets generation.engines.torch_engine
+training.run_folder.engines training.announcement attention_maps.ask.export
+""".split()
+"""Imported once, in the parent of all cases."""
 
 _home: Path | None = None
 
@@ -36,7 +33,7 @@ def make(folder: Path) -> None:
     global _home
     if _home is not None:
         return
-    for module in _MODULES:  # once here, not in every child
+    for module in _MODULES:
         import_module(module)
     folder.mkdir(parents=True)
     child = os.fork()

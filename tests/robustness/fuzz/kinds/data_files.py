@@ -28,32 +28,9 @@ from training.config import TrainConfig, problems
 GOOD = [(f"The cat number {n} sat down.", f"猫{n}が座った。") for n in range(30)]
 
 CELLS: tuple[Any, ...] = (
-    None,
-    0,
-    1.5,
-    True,
-    "",
-    " ",
-    "text",
-    "注目",
-    [],
-    ["a"],
-    {},
-    {"text": "a"},
-    "2020-01-01",
-    "1e5",
-    "\ud800",
-)
-CELLS += (
+    *(None, 0, 1.5, True, -(2**63), 2**70, float("nan"), float("inf"), [], ["a"], [[1]], {}, {"text": "a"}),
+    *("", " ", "text", "注目", "2020-01-01", "1e5", "\ud800", "\0", "e\u0301", "x" * 5000),
     {"source": "a", "target": {"x": 1}},
-    [[1]],
-    -(2**63),
-    2**70,
-    float("nan"),
-    float("inf"),
-    "\0",
-    "e\u0301",
-    "x" * 5000,
 )
 
 COLUMNS = ("source", "target", "text", "translation.en", "1", "2", "0", "99", "-1", "", ".", "a.b", "²", "注目", "id")
@@ -115,17 +92,14 @@ def tsv(rows: list[list[bytes]], separator: bytes = b"\t", end: bytes = b"\n") -
 
 known = st.sampled_from([text.encode() for pair in GOOD[:3] for text in pair])
 valid = [unit for unit in NASTY_BYTES if unit.decode("utf-8", "ignore").encode() == unit]
-cell = st.integers(0, 19).flatmap(
-    lambda chance: (
-        raw
-        if chance == 0
-        else st.sampled_from(valid)
-        if chance < 3
-        else st.text(max_size=12).map(str.encode)
-        if chance < 5
-        else known
-    )
-)
+others = {
+    0: raw,
+    1: st.sampled_from(valid),
+    2: st.sampled_from(valid),
+    3: st.text(max_size=12).map(str.encode),
+    4: st.text(max_size=12).map(str.encode),
+}
+cell = st.integers(0, 19).flatmap(lambda chance: others.get(chance, known))
 table = st.builds(
     tsv,
     st.lists(st.lists(cell, min_size=2, max_size=4), max_size=5).map(
@@ -334,11 +308,9 @@ def cases(draw: st.DrawFn) -> DataFiles:
     """Return one file and the settings that read it, or several files in a folder and any path."""
     task = draw(st.sampled_from(("gpt", "translate")))
     chosen = dict(draw(settings))
-    chosen = (
-        {key: chosen[key] for key in draw(st.lists(st.sampled_from(sorted(chosen)), max_size=3, unique=True))}
-        if chosen
-        else {}
-    )
+    if chosen:
+        keys = draw(st.lists(st.sampled_from(sorted(chosen)), max_size=3, unique=True))
+        chosen = {key: chosen[key] for key in keys}
     if draw(st.integers(0, 3)):
         suffix = draw(st.sampled_from(SUITED[task]))
         content = draw(damaged(CONTENTS["tsv" if (task, suffix) == ("translate", "txt") else suffix]))

@@ -34,57 +34,26 @@ class Prompt:
 
 
 GPT = (
-    "temperature=0",
-    "temperature=1000",
-    "temperature=0.001",
-    "top_k=1",
-    "top_k=100000",
-    "top_p=1e-300",
-    "top_p=1",
-    "min_p=1",
-)
-GPT += (
-    "repetition_penalty=100",
-    "repetition_penalty=0.01",
-    "samples=3",
-    "samples=33",
-    "stop=a",
+    *"""temperature=0 temperature=1000 temperature=0.001 top_k=1 top_k=100000 top_p=1e-300 top_p=1 min_p=0 min_p=1
+    repetition_penalty=100 repetition_penalty=0.01 samples=3 samples=33 seed=9223372036854775807
+    seed=9223372036854775806 max_tokens=1 max_tokens=40 stop=a stop=猫 stop=\udcff quantize=int8 quantize=bf16
+    attention=true checkpoint=last engine=torch engine=ctranslate2""".split(),
     "stop=\n",
-    "stop=猫",
-    "stop=\udcff",
+    "stop= ",
 )
-GPT += (
-    "seed=9223372036854775807",
-    "seed=9223372036854775806",
-    "quantize=int8",
-    "quantize=bf16",
-    "attention=true",
-    "checkpoint=last",
-)
-GPT += ("max_tokens=1", "max_tokens=40", "stop= ", "min_p=0", "engine=torch", "engine=ctranslate2")
-TRANSLATE = (
-    "beam_size=1",
-    "beam_size=50",
-    "beam_size=1000",
-    "length_penalty=0",
-    "length_penalty=10",
-    "n_best=2",
-    "n_best=4",
-    "batch_tokens=1",
-)
-TRANSLATE += ("batch_tokens=1000000000", "quantize=int8", "quantize=bf16", "attention=true", "checkpoint=last")
-TRANSLATE += ("engine=torch", "engine=ctranslate2")
+TRANSLATE = """
+beam_size=1 beam_size=50 beam_size=1000 length_penalty=0 length_penalty=10 n_best=2 n_best=4 batch_tokens=1
+batch_tokens=1000000000 quantize=int8 quantize=bf16 attention=true checkpoint=last engine=torch
+engine=ctranslate2
+""".split()
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Prompt:
     """Return prompts with valid settings."""
     task = draw(st.sampled_from(("gpt", "translate")))
-    settings = draw(
-        st.lists(
-            st.sampled_from(GPT if task == "gpt" else TRANSLATE), max_size=2, unique_by=lambda text: text.split("=")[0]
-        )
-    )
+    known = st.sampled_from(GPT if task == "gpt" else TRANSLATE)
+    settings = draw(st.lists(known, max_size=2, unique_by=lambda text: text.split("=")[0]))
     if task == "gpt" and not any(text.startswith("max_tokens") for text in settings):
         settings.append("max_tokens=4")
     text = st.one_of(

@@ -20,68 +20,32 @@ from tests.robustness.fuzz.values import raw
 from training.config import TrainConfig, problems
 
 STATUS = (
-    "200 OK",
-    "200 OK",
-    "200 OK",
-    "204 No Content",
-    "206 Partial",
-    "301 Moved",
-    "302 Found",
-    "303 Other",
-    "304 Not Modified",
-)
-STATUS += (
-    "307 T",
-    "308 P",
-    "400 Bad",
-    "401 Who",
-    "404 Gone",
-    "429 Slow",
-    "500 Oh",
-    "503 Busy",
-    "999 ?",
-    "-1 x",
-    "abc",
-    "20",
-    "",
+    *("200 OK", "200 OK", "200 OK", "204 No Content", "206 Partial", "301 Moved", "302 Found", "303 Other", "307 T"),
+    *("308 P", "304 Not Modified", "400 Bad", "401 Who", "404 Gone", "429 Slow", "500 Oh", "503 Busy", "999 ?"),
+    *("-1 x", "abc", "20", ""),
 )
 LENGTHS = ("right", "absent", "0", "1", "-1", "99999999999", "9" * 5000, "x", "", "1, 2", "٣", "1e3")
 PLACES = (
-    "/again",
-    "//",
-    "file:///etc/passwd",
-    "ftp://127.0.0.1/x",
-    "http://127.0.0.1:1/x",
-    "javascript:1",
-    "data:,x",
-    "",
-    "\x00",
-    "/" * 5000,
+    *"""/again // file:///etc/passwd ftp://127.0.0.1/x http://127.0.0.1:1/x javascript:1 data:,x http://[ gopher://x
+    HTTP://127.0.0.1 http://user:secret@127.0.0.1:1/""".split(),
+    *("", "\x00", "/" * 5000, "/a b"),
 )
-PLACES += ("http://[", "/a b", "gopher://x", "HTTP://127.0.0.1", "http://user:secret@127.0.0.1:1/")
 PATHS = (
-    "/book.txt",
-    "/",
-    "",
-    "/..",
-    "/%2e%2e/%2e%2e/evil",
-    "/a%00b.txt",
-    "/validators.json",
-    "/" + "a" * 400 + ".txt",
-    "/%ff.txt",
-    "/a?b=c#d",
-    "/.hidden",
+    *"""/book.txt / /.. /%2e%2e/%2e%2e/evil /a%00b.txt /validators.json /%ff.txt /a?b=c#d /.hidden /a,b.txt /注目.txt
+    /x.parquet /x.jsonl /x.csv //book.txt /book.txt/ /book.txt%0a""".split(),
+    *("", "/" + "a" * 400 + ".txt"),
 )
-PATHS += ("/a,b.txt", "/注目.txt", "/x.parquet", "/x.jsonl", "/x.csv", "//book.txt", "/book.txt/", "/book.txt%0a")
 HEADERS = (
-    b"",
-    b"",
-    b"",
-    b"ETag: \xff\r\n",
-    b"X: " + b"y" * 70_000 + b"\r\n",
-    b"X: y\r\n" * 200,
-    b"no colon\r\n",
-    b"\0\r\n",
+    *(
+        b"",
+        b"",
+        b"",
+        b"ETag: \xff\r\n",
+        b"X: " + b"y" * 70_000 + b"\r\n",
+        b"X: y\r\n" * 200,
+        b"no colon\r\n",
+        b"\0\r\n",
+    ),
 )
 ENCODINGS = ("", "", "", "chunked", "gzip", "identity, chunked", "x")
 
@@ -163,17 +127,7 @@ def cases() -> st.SearchStrategy[Remote]:
         st.sampled_from(("right", "right", "right", *LENGTHS)),
         st.sampled_from(ENCODINGS),
         st.sampled_from(PLACES),
-        st.sampled_from(
-            (
-                b"",
-                b"",
-                b"ETag: \xff\r\n",
-                b"X: " + b"y" * 70_000 + b"\r\n",
-                b"X: y\r\n" * 200,
-                b"no colon\r\n",
-                b"\x00\r\n",
-            )
-        ),
+        st.sampled_from(HEADERS),
         st.sampled_from((book, book, book, b"", b"x", b"\xff" * 99)) | raw,
         st.sampled_from(("close", "close", "close", "reset", "stall", "trickle")),
         st.sampled_from((0.0, 0.1, 0.5, 0.99)),

@@ -15,68 +15,28 @@ from tests.robustness.fuzz.damage import Change, Cut, changed, changes, cut, cut
 
 make_ready = trained.make
 
-FILES = (
-    "config.yaml",
-    "metrics.jsonl",
-    "log.txt",
-    "tokenizer.model",
-    "source_alphabet.txt",
-    "events",
-    ".lock",
-    "attention",
+FILES = """
+config.yaml metrics.jsonl log.txt tokenizer.model source_alphabet.txt events .lock attention checkpoints
+checkpoints/last checkpoints/best test.json val attention/step_00000002.safetensors
+""".split()
+
+LISTS = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
 )
-FILES += (
-    "checkpoints",
-    "checkpoints/last",
-    "checkpoints/best",
-    "test.json",
-    "val",
-    "attention/step_00000002.safetensors",
-)
+"""A billion values if its aliases are copied."""
 
 YAMLS = (
-    "",
-    "\n",
-    "a",
-    "- 1",
-    "null",
-    "[" * 5000,
-    "{" * 5000,
-    "a: &a [*a]",
-    "task: gpt\ntask: translate\n",
-    "\ufeff",
-    "%YAML 9.9\n---\n",
+    *("", "\n", "\t", "\0", "\ufeff", "a", "- 1", "null", "[" * 5000, "{" * 5000, "a: &a [*a]", "---\n---\n"),
+    *("%YAML 9.9\n---\n", "? [a]\n: b\n", "task: gpt\ntask: translate\n", "format: 2\ntask: translate\n"),
+    *(f"format: {number}\n" for number in ("1", "2", "99", "x", "true")),
+    *("!!python/object/apply:os.system ['touch evil']", "a: !!python/name:os.system"),
+    *("model: {layers: !!int '0x'}", "data:\n  path: !!binary aGVsbG8=\n", "seed: 2026-11-23\n", "seed: 1:30:00\n"),
+    *("a: &x " + "[" + "1," * 9 + "]\n", LISTS),
 )
-YAMLS += (
-    "!!python/object/apply:os.system ['touch evil']",
-    "a: !!python/name:os.system",
-    "model: {layers: !!int '0x'}",
-    "---\n---\n",
-)
-YAMLS += (
-    "format: 1\n",
-    "format: 99\n",
-    "format: x\n",
-    "format: 2\n",
-    "format: 2\ntask: translate\n",
-    "format: true\n",
-    "? [a]\n: b\n",
-)
-YAMLS += (
-    "data:\n  path: !!binary aGVsbG8=\n",
-    "seed: 2026-11-23\n",
-    "seed: 1:30:00\n",
-    "a: &x " + "[" + "1," * 9 + "]\n",
-    "\t",
-    "\0",
-)
-YAMLS += (
-    "\n".join(
-        ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-        + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
-    ),
-)
-"""Other contents of config.yaml. The last one has a billion values if its aliases are copied."""
+"""Other contents of config.yaml."""
+
+CHANGES = [*"tree tree tree bytes bytes remove folder fifo loop dangling outside".split(), "outside folder"]
 
 
 @dataclass(frozen=True)
@@ -134,9 +94,7 @@ class DamagedRun:
             case "resume":
                 trained.train_with(f"resume=runs/{self.task}", "trainer.steps=5")
             case "init_from":
-                trained.train_with(
-                    *trained.TINY, f"task={self.task}", f"init_from=runs/{self.task}", "name=new", *_INHERITED
-                )
+                trained.train_with(*trained.TINY, f"task={self.task}", f"init_from=runs/{self.task}", "name=new")
             case "maps":
                 from attention_maps.__main__ import COMMANDS, HELP
                 from configs.commands import run_command
@@ -144,31 +102,13 @@ class DamagedRun:
                 run_command("attention_maps", HELP, COMMANDS, ["show", f"runs/{self.task}"], subject="runs/NAME")
 
 
-_INHERITED: tuple[str, ...] = ()
-
-
 def cases() -> st.SearchStrategy[DamagedRun]:
     """Return one change each."""
     return st.builds(
         DamagedRun,
         st.sampled_from(("gpt", "translate")),
-        st.sampled_from(("config.yaml",) * 10 + FILES),
-        st.sampled_from(
-            (
-                "tree",
-                "tree",
-                "tree",
-                "bytes",
-                "bytes",
-                "remove",
-                "folder",
-                "fifo",
-                "loop",
-                "dangling",
-                "outside",
-                "outside folder",
-            )
-        ),
+        st.sampled_from(["config.yaml"] * 10 + FILES),
+        st.sampled_from(CHANGES),
         changes,
         cuts,
         st.sampled_from(YAMLS) | st.text(max_size=50),

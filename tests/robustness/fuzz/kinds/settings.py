@@ -22,67 +22,16 @@ from training.config import TrainConfig
 TRAIN_KEYS = (*all_keys(TrainConfig), *GROUPS, "experiment", "debug")
 GENERATE_KEYS = tuple(all_keys(GenerateConfig))
 MAPS_KEYS = ("step", "sample", "kind", "layer", "head", "query", "key", "what", "to", "top", "rows", "columns", "run")
-FOREIGN = (
-    "_target_",
-    "hydra",
-    "hydra.searchpath",
-    "hydra/launcher",
-    "hydra.run.dir",
-    "defaults",
-    "data._target_",
-    "a.b.c",
-)
-FOREIGN += (
-    "data.path.x",
-    "model.",
-    ".model",
-    "..",
-    "seed.x",
-    "data@x",
-    "data@_global_",
-    "注目",
-    "",
-    " ",
-    "model.layers[0]",
-)
-FLAGS = (
-    "-m",
-    "--multirun",
-    "--cfg",
-    "-c",
-    "job",
-    "hydra",
-    "all",
-    "--resolve",
-    "--package",
-    "-p",
-    "--info",
-    "-i",
-    "searchpath",
-)
-FLAGS += (
-    "--config-dir",
-    "--config-dir=/tmp",
-    "-cd",
-    "--config-path=/",
-    "--config-name=x",
-    "-cn",
-    "--version",
-    "--run",
-    "-r",
-)
-FLAGS += (
-    "--hydra-help",
-    "--help",
-    "-h",
-    "--shell-completion",
-    "-sc",
-    "--experimental-rerun",
-    "--",
-    "-",
-    "--x",
-    "model",
-)
+FOREIGN = """
+_target_ hydra hydra.searchpath hydra/launcher hydra.run.dir defaults data._target_ a.b.c data.path.x model. .model
+.. seed.x data@x data@_global_ 注目 model.layers[0]
+""".split()
+FOREIGN += ["", " "]
+FLAGS = """
+-m --multirun --cfg -c job hydra all --resolve --package -p --info -i searchpath --config-dir --config-dir=/tmp -cd
+--config-path=/ --config-name=x -cn --version --run -r --hydra-help --help -h --shell-completion -sc
+--experimental-rerun -- - --x model
+""".split()
 COMMANDS = ("list", "heads", "show", "export", "", "--help", "delete", "show\n", "../x")
 
 for module, *_ in TABLE.values():  # once here, not in every child

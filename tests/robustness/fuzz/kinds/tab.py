@@ -72,45 +72,13 @@ RIGHT = {
     "what": "weights",
 }
 ROUTES = (
-    "index",
-    "meta",
-    "tensor",
-    "curves",
-    "static/index.js",
-    "static/../plugin.py",
-    "static//etc/passwd",
-    "static/",
-    "",
-    "x",
+    *("index", "meta", "tensor", "curves"),
+    *("static/index.js", "static/../plugin.py", "static//etc/passwd", "static/", "", "x"),
 )
 HOSTILE = (
-    *PATHS,
-    *SCRIPTS,
-    "translate/../gpt",
-    "translate\0",
-    "\r\nX: evil",
-    "step_00000002",
-    "generated_00001",
-    "step_4",
-    "-1",
-    "9" * 5000,
-)
-HOSTILE += (
-    "0x1",
-    "1e3",
-    "٣",
-    "²",
-    "__proto__",
-    "%2e%2e%2f",
-    "%00",
-    "%",
-    "weights",
-    "norms",
-    "values",
-    "rollout",
-    "encoder",
-    "decoder",
-    ".",
+    *(*PATHS, *SCRIPTS, "translate\0", "\r\nX: evil", "9" * 5000),
+    *"""translate/../gpt step_00000002 generated_00001 step_4 -1 0x1 1e3 ٣ ² __proto__ %2e%2e%2f %00 % weights norms
+    values rollout encoder decoder .""".split(),
 )
 
 

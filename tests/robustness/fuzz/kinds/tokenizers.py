@@ -14,23 +14,12 @@ from tests.robustness.fuzz.damage import Cut, cut, cuts
 
 make_ready = trained.make
 
-FIELDS = (
-    "vocab_size",
-    "model_type",
-    "unk_id",
-    "bos_id",
-    "eos_id",
-    "pad_id",
-    "byte_fallback",
-    "treat_whitespace_as_suffix",
-)
-RULES = (
-    "precompiled_charsmap",
-    "normalization_rule_tsv",
-    "add_dummy_prefix",
-    "escape_whitespaces",
-    "remove_extra_whitespaces",
-)
+FIELDS = """
+vocab_size model_type unk_id bos_id eos_id pad_id byte_fallback treat_whitespace_as_suffix
+""".split()
+RULES = """
+precompiled_charsmap normalization_rule_tsv add_dummy_prefix escape_whitespaces remove_extra_whitespaces
+""".split()
 SELF_TEST = b'"\x08\n\x06\n\x01a\x12\x01b'
 """Field `self_test_data`, which the library's Python classes lack: a test that the model fails."""
 
@@ -103,38 +92,16 @@ class DamagedTokenizer:
 
 def cases() -> st.SearchStrategy[DamagedTokenizer]:
     """Return one change each."""
-    kinds = ("bytes",) * 8 + (
-        "no pieces",
-        "fewer pieces",
-        "more pieces",
-        "piece",
-        "same piece",
-        "score",
-        "nan scores",
-        "type",
+    kinds = (
+        *["bytes"] * 8,
+        *("no pieces", "fewer pieces", "more pieces", "piece", "same piece", "score", "nan scores", "type", "types"),
+        *["field"] * 4,
+        *["rule"] * 3,
+        "self test",
     )
-    kinds += ("types", "field", "field", "field", "field", "rule", "rule", "rule", "self test")
-    values = st.sampled_from(
-        (
-            0,
-            1,
-            2,
-            3,
-            5,
-            -1,
-            2**31 - 1,
-            -(2**31),
-            True,
-            False,
-            "",
-            "x",
-            "\n",
-            "注目" * 99,
-            b"",
-            b"\xff" * 40,
-            b"\x04\0\0\0abcdefgh",
-        )
-    )
+    numbers = (0, 1, 2, 3, 5, -1, 2**31 - 1, -(2**31), True, False)
+    contents = ("", "x", "\n", "注目" * 99, b"", b"\xff" * 40, b"\x04\0\0\0abcdefgh")
+    values = st.sampled_from((*numbers, *contents))
     return st.builds(
         DamagedTokenizer,
         st.sampled_from(("gpt", "translate")),
