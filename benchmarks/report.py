@@ -11,7 +11,7 @@ HIGHLIGHTS = {
     ("train_gpt_baby", "the same, against the fastest peer"): "Train nanoGPT's baby GPT (10.7M parameters)",
     ("train_translator", "against the fastest plain loop"): "Train an encoder-decoder (3+3 layers, width 256)",
     ("sample_10.7M_batch_32", "against Hugging Face"): "Sample 32 texts from a 10.7M-parameter model",
-    ("sample_0.8M_batch_1", "against CTranslate2 in float32"): "Sample one text from a 0.8M-parameter model, by torch",
+    ("sample_0.8M_batch_1", "against CTranslate2 in float32"): "Sample one text from a 0.8M-parameter model",
 }
 """Rows of the README's table, favourable and unfavourable: (benchmark, ending of a comparison) -> description."""
 

@@ -58,55 +58,38 @@ class Fault(Exception):
     """A case with a fault, for hypothesis to simplify."""
 
 
-class Tally:
-    """Counts of cases and of faults."""
-
-    def __init__(self) -> None:
-        self.cases = self.worked = self.refused = 0
-        self.faults: Counter[str] = Counter()
-
-    def add(self, verdict: Verdict) -> None:
-        """Count one case."""
-        self.cases += 1
-        self.worked += verdict.code == 0 and not verdict.fault
-        self.refused += verdict.code == 2 and not verdict.fault
-        if verdict.fault:
-            self.faults[verdict.fault] += 1
-
-    def line(self) -> str:
-        """Return all counts."""
-        faults = ", ".join(f"{self.faults[fault]} {name}" for fault, name in FAULTS.items())
-        return f"{self.cases:,} cases: {self.worked:,} worked, {self.refused:,} refused in one line each; {faults}"
+def counts(tally: Counter[str]) -> str:
+    """Return the numbers of cases: `worked`, `refused`, and each of FAULTS."""
+    faults = ", ".join(f"{tally[fault]} {name}" for fault, name in FAULTS.items())
+    sums = f"{tally.total():,} cases: {tally['worked']:,} worked, {tally['refused']:,} refused in one line each"
+    return f"{sums}; {faults}"
 
 
 def campaign(kinds: Sequence[str], cases: int, seed: int, quick: bool = False) -> int:
     """Run cases of these kinds, print each fault with its simplest case and the counts -> the number of faults."""
     whole = sum(KINDS[kind][quick] for kind in kinds)
-    total = Tally()
+    total: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="chumoku-fuzz-") as folder:
         for kind in kinds:
-            tally = Tally()
+            tally: Counter[str] = Counter()
             module = import_module(f"tests.robustness.fuzz.kinds.{kind}")
             if hasattr(module, "make_ready"):
                 module.make_ready(Path(folder, kind))
             gc.freeze()  # the objects of this process are not copied when a child collects garbage
             started = time.monotonic()
             share = max(1, round(cases * KINDS[kind][quick] / whole))
-            for number in itertools.count():
-                if tally.cases >= share or number > share:
+            for number in range(share + 1):  # after a fault, another seed takes the cases that are left
+                if (left := share - tally.total()) <= 0:
                     break
-                _batch(kind, module.cases(), tally, min(BATCH, share - tally.cases), 1000 * seed + number, Path(folder))
-            print(f"{kind}: {tally.line()}; {time.monotonic() - started:.0f} s", flush=True)
-            total.cases += tally.cases
-            total.worked += tally.worked
-            total.refused += tally.refused
-            total.faults += tally.faults
-    print(f"fuzz, seed {seed}: {total.line()}")
-    return total.faults.total()
+                _batch(kind, module.cases(), tally, min(BATCH, left), 1000 * seed + number, Path(folder))
+            print(f"{kind}: {counts(tally)}; {time.monotonic() - started:.0f} s", flush=True)
+            total += tally
+    print(f"fuzz, seed {seed}: {counts(total)}")
+    return sum(total[fault] for fault in FAULTS)
 
 
 def _batch(
-    kind: str, strategy: hypothesis.strategies.SearchStrategy, tally: Tally, cases: int, seed: int, folder: Path
+    kind: str, strategy: hypothesis.strategies.SearchStrategy, tally: Counter[str], cases: int, seed: int, folder: Path
 ) -> None:
     """Run up to `cases` cases of one seed; print the simplest case with a fault, if there is one."""
     found: dict[str, tuple[str, Verdict]] = {}
@@ -127,7 +110,7 @@ def _batch(
         if TRACE:
             print(f"{verdict.fault or verdict.code}: {verdict.detail[-300:]!r}\n   {repr(case)[:300]}", flush=True)
         if not found:  # while hypothesis simplifies a case, it is one fault
-            tally.add(verdict)
+            tally[verdict.fault or ("refused" if verdict.code else "worked")] += 1
         if verdict.fault:
             found["fault"] = repr(case), verdict
             raise Fault(verdict.fault)
