@@ -28,7 +28,7 @@ from benchmarks.harness import MeasureSettings, measure
 from benchmarks.inputs import existing
 from benchmarks.report import markdown_table
 from benchmarks.results import Result
-from benchmarks.sample import ctranslate2_rows, decoding_comparisons, our_device, ours_and_hugging_face
+from benchmarks.sample import decoders, decoding_comparisons, our_device
 
 # Each function imports our code and torch itself: their memory must not be charged to the peers.
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def benchmark(work: dict[str, Any], folder: Path) -> Benchmark:
         hypotheses = {"to": str(folder / f"{label}.json")}
         return Contender(label, f"{__name__}:{build}", work | hypotheses | arguments, ours)
 
-    contenders = [*ours_and_hugging_face(contender), *ctranslate2_rows(contender)]
+    contenders = decoders(contender)
     size, name = work["beam_size"], Path(work["sentences"]).name
     title = f"Beam search, {size} hypotheses, over the sentences of {name}, text to text"
     comparisons = decoding_comparisons(f"Translating with a beam of {size}", contenders)

@@ -73,7 +73,7 @@ def benchmark(name: str, batch: int) -> Benchmark:
     def contender(label: str, build: str, ours: bool = False, **arguments: Any) -> Contender:
         return Contender(label, f"{__name__}:{build}", work | arguments, ours)
 
-    contenders = [*ours_and_hugging_face(contender), *ctranslate2_rows(contender, parallel=batch > 1)]
+    contenders = decoders(contender, parallel=batch > 1)
     title = (
         f"Sampling from a GPT of {name} parameters ({shape.layers}L/{shape.heads}H/{shape.width}, context"
         f" {shape.context}, vocabulary {shape.vocabulary}): {batch} x {shape.new_tokens} tokens after a prompt of one"
@@ -88,23 +88,21 @@ def benchmark(name: str, batch: int) -> Benchmark:
     )
 
 
-def ours_and_hugging_face(contender: Callable[..., Contender]) -> list[Contender]:
-    """Return a contender for each weight format, created by contender(label, function, ours, **arguments)."""
-    ours = [contender(f"ours {weights}", "ours", True, weights=weights) for weights in ("float32", "bf16")]
-    dtypes = ("float32", "bfloat16")
-    return ours + [contender(f"Hugging Face {dtype}", "hugging_face", dtype=dtype) for dtype in dtypes]
-
-
-def ctranslate2_rows(contender: Callable[..., Contender], parallel: bool = True) -> list[Contender]:
-    """Return a contender for each number format and number of threads and, if `parallel`, of workers."""
+def decoders(contender: Callable[..., Contender], parallel: bool = True) -> list[Contender]:
+    """Return a contender, created by contender(label, function, ours, **arguments), for each number format of ours and
+    of Hugging Face's, and for each format, number of threads and, if `parallel`, of workers of CTranslate2."""
     available = cores()
     uses = {"1 thread": (1, 1), f"{available} threads": (available, 1)}
     if parallel:
         uses[f"{available} workers"] = 1, available
     return [
-        contender(f"CTranslate2 {compute}, {use}", "ctranslate2", compute=compute, threads=threads, workers=workers)
-        for compute in ("float32", "int8")
-        for use, (threads, workers) in uses.items()
+        *(contender(f"ours {weights}", "ours", True, weights=weights) for weights in ("float32", "bf16")),
+        *(contender(f"Hugging Face {dtype}", "hugging_face", dtype=dtype) for dtype in ("float32", "bfloat16")),
+        *(
+            contender(f"CTranslate2 {compute}, {use}", "ctranslate2", compute=compute, threads=threads, workers=workers)
+            for compute in ("float32", "int8")
+            for use, (threads, workers) in uses.items()
+        ),
     ]
 
 
