@@ -82,7 +82,7 @@ test-lowest test-newest: test-%: .venv-%/installed
 
 # 10,000 generated inputs, from command lines to damaged checkpoints; about half an hour on two cores.
 fuzz: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz cases=$(or $(CASES),10000) seed=$(or $(SEED),1)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.robustness.fuzz cases=$(or $(CASES),10000) seed=$(or $(SEED),1)
 
 check: install
 	$(BIN)/ruff check .
@@ -101,27 +101,21 @@ browser:
 # Kill training runs, resume them and compare their ends with an undisturbed run: about half an hour on two cores.
 # make torture kills=10 task=gpt seed=2
 torture: install
-	$(BIN)/python -m benchmarks torture $(foreach key,kills seed task folder,$(if $($(key)),$(key)=$($(key))))
+	$(BIN)/python -m tests.robustness.torture $(foreach key,kills seed task folder,$(if $($(key)),$(key)=$($(key))))
 
-# Install strace for the tests in tests/crash_states (Debian package, as root); without it these tests are skipped.
+# Install strace for the tests in tests/robustness/crash_states (Debian package, as root); without it these tests are skipped.
 strace:
 	@command -v strace > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends strace; }
 
 # Compare with the peers: more than an hour on two cores, with nothing else running.
-# make bench NANOGPT=checkout LLMC=checkout TEXT=input.txt PAIRS=folder RUN=run folder of a trained translator
+# make bench NANOGPT=checkout TEXT=input.txt PAIRS=folder RUN=run folder of a trained translator
 bench: install
 	@: $${TEXT:?set it to a text file: make bench TEXT=input.txt PAIRS=folder} $${PAIRS:?set it to a folder with train.en and train.ja}
 	$(PIP) $(CONSTRAINTS) --editable ".[bench]"
 	$(BIN)/python -m benchmarks train_gpt shape=cpu data=$(TEXT) nanogpt=$(NANOGPT)
 	$(BIN)/python -m benchmarks train_gpt shape=baby data=$(TEXT) nanogpt=$(NANOGPT)
-	$(BIN)/python -m benchmarks train_gpt2 llmc=$(LLMC)
 	$(BIN)/python -m benchmarks train_translator data=$(PAIRS)
 	for model in 0.8M 10.7M 124M; do for batch in 1 32; do \
-	  $(BIN)/python -m benchmarks sample model=$$model batch=$$batch nanogpt=$(NANOGPT) || exit 1; done; done
+	  $(BIN)/python -m benchmarks sample model=$$model batch=$$batch || exit 1; done; done
 	test -z "$(RUN)" || $(BIN)/python -m benchmarks beam run=$(RUN) sentences=$(PAIRS)/test.en
-	test -z "$(RUN)" || $(BIN)/python -m benchmarks end_to_end run=$(RUN) sentences=$(PAIRS)/test.en
-	$(BIN)/python -m benchmarks data text=$(TEXT) pairs=$(PAIRS)
-	$(BIN)/python -m benchmarks recording
-	$(BIN)/python -m benchmarks scaling data=$(TEXT)
-	$(BIN)/python -m benchmarks curves data=$(TEXT)
 	$(BIN)/python -m benchmarks table

@@ -32,7 +32,7 @@ class Contender:
     """Floating-point operations of the model per unit, for FLOP/s and the fraction of the matrix peak."""
 
     facts: Mapping[str, float] = field(default_factory=dict)
-    """Numbers that describe the workload, saved with the results for use in formulas."""
+    """Numbers that describe the workload, for use in formulas."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables to set in addition to the inherited ones, e.g. `OMP_NUM_THREADS`."""
@@ -50,29 +50,6 @@ class Comparison:
 
     peers: tuple[str, ...]
     """Names of the peers; the fastest measured one counts."""
-
-
-@dataclass(frozen=True)
-class Published:
-    """A figure of somebody else from another machine. Its row is never part of a ratio."""
-
-    name: str
-    """What was measured, and the machine."""
-
-    milliseconds: tuple[float, ...]
-    """Time of one step: the published value, or the smallest and the largest."""
-
-    units: int
-    """Units per step."""
-
-    source: str
-
-    @property
-    def status(self) -> str:
-        """The cell of the table: units per second and milliseconds per step, with the source."""
-        times = [f"{milliseconds:,.0f}" for milliseconds in self.milliseconds]
-        rates = [f"{1000 * self.units / milliseconds:.0f}" for milliseconds in reversed(self.milliseconds)]
-        return f"published, other machine: {' – '.join(rates)}/s, {' – '.join(times)} ms/step; {self.source}"
 
 
 @dataclass(frozen=True)
@@ -94,9 +71,6 @@ class Benchmark:
     """Name of the contender that the other contenders are compared with."""
 
     comparisons: tuple[Comparison, ...] = ()
-
-    published: tuple[Published, ...] = ()
-    """Figures listed below the measured rows."""
 
     def __post_init__(self) -> None:
         names = [contender.name for contender in self.contenders]

@@ -21,10 +21,9 @@ from typing import Any, Literal
 from tqdm import tqdm
 
 from benchmarks.contender import Benchmark, Contender
-from benchmarks.instructions import LIMITS, emulates
 from benchmarks.machine import describe_machine, versions
 from benchmarks.report import full_table
-from benchmarks.results import CUT, Result, Row, Turn
+from benchmarks.results import CUT, Result, Row
 from configs.errors import UserError
 from configs.program import expanded
 
@@ -35,6 +34,23 @@ _ROOM = 1.4
 
 _CLOSING = 20.0
 """Seconds after which a process that does not end is killed."""
+
+
+def _limits(name: str, onednn: str) -> dict[str, str]:
+    libraries = dict.fromkeys(("MKL_ENABLE_INSTRUCTIONS", "CT2_FORCE_CPU_ISA"), name.upper())
+    torch = dict.fromkeys(("ATEN_CPU_CAPABILITY", "TORCH_COMPILE_CACHE_KEY_TAG"), name)
+    return {"ONEDNN_MAX_CPU_ISA": onednn} | libraries | torch
+
+
+LIMITS: Mapping[str, Mapping[str, str]] = {
+    "native": {},
+    "avx512": _limits("avx512", "AVX512_CORE"),
+    "avx2": _limits("avx2", "AVX2"),
+}
+"""Environment variables by instruction set, for oneDNN, torch's own and compiled kernels, MKL and CTranslate2: they
+estimate the speed of an older processor on a newer one.
+
+The cache tag separates compiled code by instruction set: torch 2.13 would otherwise reuse code across sets."""
 
 
 @dataclass
@@ -58,7 +74,7 @@ class MeasureSettings:
 
     instructions: Literal["native", "avx512", "avx2"] = "native"
     """Instruction set that the libraries may use. Nearly every computer supports `avx2`. Results for a restricted
-    instruction set are saved in separate files."""
+    instruction set are saved in files of their own, with its name at the end."""
 
     at_once: int = 1
     """Number of contenders to set up in parallel: compilers need many cores, not the GPU. A contender that fails in
@@ -77,8 +93,8 @@ class Worker:
     """Handle of one contender's process. `row` collects its results, or the reason why there are none."""
 
     def __init__(self, contender: Contender, instructions: str, report: Report = lambda row, doing: None) -> None:
-        self.row = Row(contender.name, contender.ours, contender.operations_per_unit, facts=dict(contender.facts))
         self.contender, self.report = contender, report
+        self.row = Row(contender.name, contender.ours, contender.operations_per_unit, facts=dict(contender.facts))
         self.started, self.phase = time.monotonic(), ""
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self.process = subprocess.Popen(
@@ -117,11 +133,11 @@ class Worker:
 
     def turn(self, seconds: float, patience: float = math.inf) -> None:
         """Run one measured turn."""
-        if not self.row.rounds:
+        if not self.row.rates:
             self.begin("measuring")
         answer = self.ask(patience, seconds=seconds)
         if self.row.status == "measured":
-            self.row.rounds.append(Turn(answer["seconds"], answer["steps"], answer["units"]))
+            self.row.add(answer["seconds"], answer["steps"], answer["units"])
             self.row.peak_memory = answer["peak_memory"]
 
     def ask(self, limit: float, **request: Any) -> dict[str, Any]:
@@ -148,7 +164,8 @@ class Worker:
         return answer
 
     def answer_to(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Send a request, report the phases until it is answered, and return the answer."""
+        """Send a request, report the phases until it is answered, and return the answer. A process that dies without
+        one has failed, with the last line of its standard error as the reason."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with suppress(BrokenPipeError):
@@ -159,17 +176,14 @@ class Worker:
                 if "phase" not in answer:
                     return answer
                 self.begin(answer["phase"])
-        return {"failed": self.last_words()}
+        code, lines = self.end(), self.said().strip().splitlines()
+        silent = f"exit code {code}" + (" (out of memory?)" if code == -9 else "")
+        return {"failed": lines[-1][:200] if lines else silent}
 
     def said(self) -> str:
         """Return what the process has written to standard error, tracebacks included."""
         self.errors.seek(0)
         return self.errors.read().decode("utf-8", "replace")
-
-    def last_words(self) -> str:
-        """Return the last line of standard error of a process that died without an answer, or its exit code."""
-        code, lines = self.end(), self.said().strip().splitlines()
-        return lines[-1][:200] if lines else f"exit code {code}" + (" (out of memory?)" if code == -9 else "")
 
     def hang_up(self) -> None:
         """Close the process's standard input, which ends it."""
@@ -218,6 +232,7 @@ def alternate(
             bar.update()
 
         try:
+            # Compilers need many cores, so set-ups may overlap; turns, which are timed, never do.
             workers += (Worker(contender, settings.instructions, report) for contender in contenders)
             with ThreadPoolExecutor(settings.at_once) as together:
                 list(together.map(set_up, workers))
@@ -231,12 +246,12 @@ def alternate(
                         yield worker.row
                     bar.update()
         finally:
-            for worker in workers:
+            for worker in workers:  # all first, so that they end together
                 worker.hang_up()
             for worker in workers:
                 worker.close()
     for worker in workers:
-        if worker.row.status == "measured" and not worker.row.rounds:
+        if worker.row.status == "measured" and not worker.row.rates:
             worker.row.status = "not measured: no time left for a round"
             yield worker.row
     for worker in again:
@@ -263,25 +278,26 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
     today = date.today().isoformat()
     machine = describe_machine() | ({} if native else {"instructions": settings.instructions})
     peak = peak or matrix_peak(settings.instructions)
-    emulated = [one for one in chosen if emulates(settings.instructions, one.name)]
+    # Without its instructions, bf16 is a hundred times slower than float32.
+    emulated = [one for one in chosen if not native and ("bf16" in one.name or "bfloat16" in one.name)]
     chosen = [one for one in chosen if one not in emulated]
     changed = {row.name: row for row in alternate(chosen, settings)}
     rows = [changed[one.name] for one in chosen]
     rows += [Row(one.name, one.ours, status="skipped: bf16 is emulated here") for one in emulated]
-    rows += [Row(one.name, ours=False, status=one.status) for one in benchmark.published]
     result = Result(
         benchmark=name,
         title=benchmark.title,
         unit=benchmark.unit,
         reference=benchmark.reference,
-        comparisons=[asdict(one) for one in benchmark.comparisons],
+        rounds=settings.rounds,
         date=today,
         machine=machine,
         versions=versions(),
         peak=peak,
+        comparisons=[asdict(one) for one in benchmark.comparisons],
         rows=rows,
     )
-    folder = expanded(settings.to) / ("" if native else settings.instructions)
+    folder = expanded(settings.to)
     folder.mkdir(parents=True, exist_ok=True)
     result.save(folder / f"{name}.json")
     print(full_table(result))
@@ -304,7 +320,7 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
 
 def matrix_peak(instructions: str) -> dict[str, float]:
     """Measure the matrix peak in a separate process, before anything else runs -> FLOP/s by number format."""
-    command = [sys.executable, "-m", "benchmarks", "peak", "json=true"]
+    command = [sys.executable, "-m", "benchmarks", "peak"]
     done = subprocess.run(command, env=environment(LIMITS[instructions]), check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    rates: dict[str, float] = json.loads(done.stdout)
+    return rates

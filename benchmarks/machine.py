@@ -11,21 +11,21 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-PACKAGES = ("torch", "numpy", "sentencepiece", "transformers", "ctranslate2", "llama_cpp_python", "joeynmt")
+PACKAGES = ("torch", "numpy", "sentencepiece", "transformers", "ctranslate2", "joeynmt")
 """Packages whose versions are saved with every result, if installed."""
 
 
 def describe_machine() -> dict[str, str | int]:
     """Return the processor, the cores available to this process, memory in bytes, operating system, and GPU if any."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    found: dict[str, str | int] = {"processor": processor(), "cores": cores, "system": platform.system()}
+    description: dict[str, str | int] = {"processor": processor(), "cores": cores, "system": platform.system()}
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        found["memory_bytes"] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        description["memory_bytes"] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     import torch
 
     if torch.cuda.is_available():
-        found["gpu"] = torch.cuda.get_device_name()
-    return found
+        description["gpu"] = torch.cuda.get_device_name()
+    return description
 
 
 def processor() -> str:
@@ -61,24 +61,18 @@ def commit(root: Path = _ROOT) -> str:
         head = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
     packages = (package.parent for package in root.glob("*/__init__.py"))
     files = [*root.glob("*.py"), *(path for package in packages for path in package.rglob("*.*"))]
-    found = hashlib.sha256()
+    code = hashlib.sha256()
     for path in sorted(path for path in files if path.suffix in (".py", ".yaml")):
-        found.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return f"{head or 'code'} {found.hexdigest()[:8]}"
+        code.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return f"{head or 'code'} {code.hexdigest()[:8]}"
 
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the installed `PACKAGES`."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            installed[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process in seconds (Linux). Unlike wall-clock time it depends little on other load."""
-    numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
+    return installed

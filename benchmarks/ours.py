@@ -11,7 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from benchmarks.contender import Step
-from benchmarks.zipf import zipf_ids
+from benchmarks.inputs import zipf_ids
 from configs.compose import compose_config
 from data.batches.batch import BatchStream
 from data.batches.windows import WindowStream
@@ -39,8 +39,8 @@ class StrictLog(RunLog):
 
 def composed(settings: list[str]) -> TrainConfig:
     """Compose the config of `python train.py` with these settings. Raises ValueError that lists all problems."""
-    found, wrong = compose_config("train", TrainConfig, settings)
-    config: Any = OmegaConf.to_object(found) if found is not None else None
+    composed_config, wrong = compose_config("train", TrainConfig, settings)
+    config: Any = OmegaConf.to_object(composed_config) if composed_config is not None else None
     wrong = wrong or problems(config)
     if wrong:
         raise ValueError("; ".join(wrong))

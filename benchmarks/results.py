@@ -1,10 +1,10 @@
-"""Store the raw times of every round as JSON, and derive the figures of a benchmark from these times."""
+"""Rows of a benchmark: speed of each turn while it is measured; median, minimum and maximum on disk."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,43 +14,32 @@ CUT = "not measured: cut off while "
 
 
 @dataclass
-class Turn:
-    """One turn of one contender."""
-
-    seconds: float
-    steps: int
-    units: int
-
-
-@dataclass
 class Row:
     """Results of one contender. Derived figures are medians over its turns."""
 
     name: str
-    ours: bool
+    ours: bool = False
     operations_per_unit: float | None = None
     status: str = "measured"
-    """`measured`, `skipped: reason`, `not measured: reason` (no time left), `failed: reason` or `published, …`."""
-    set_up_seconds: float = 0.0
-    """Time of imports, data preparation, compilation and the uncounted turn."""
+    """`measured`, `skipped: reason`, `not measured: reason` (no time left) or `failed: reason`."""
     peak_memory: int = 0
     """Peak memory in bytes."""
+    rates: list[float] = field(default_factory=list)
+    """Units per second of each turn; on disk minimum, median and maximum, which have the same median."""
+    step_milliseconds: list[float] = field(default_factory=list)
+    """Time of a step in each turn; on disk the median."""
+    set_up_seconds: float = 0.0
+    """Time of imports, data preparation, compilation and the uncounted turn."""
     facts: dict[str, float] = field(default_factory=dict)
     """Numbers that describe the workload."""
     phases: dict[str, float] = field(default_factory=dict)
     """Seconds from the start of the contender to each phase: building (after imports), compiling (the first step),
     warming up, waiting (for the others), measuring."""
-    rounds: list[Turn] = field(default_factory=list)
 
     @property
     def measured(self) -> bool:
-        """Whether the contender was measured for at least one round."""
-        return self.status == "measured" and bool(self.rounds)
-
-    @property
-    def rates(self) -> list[float]:
-        """Units per second, one value per turn."""
-        return [turn.units / turn.seconds for turn in self.rounds]
+        """Whether the contender was measured for at least one turn."""
+        return self.status == "measured" and bool(self.rates)
 
     @property
     def rate(self) -> float:
@@ -60,12 +49,30 @@ class Row:
     @property
     def milliseconds(self) -> float:
         """Median time of one step in milliseconds."""
-        return 1000 * median(turn.seconds / turn.steps for turn in self.rounds)
+        return median(self.step_milliseconds)
 
     @property
     def operations(self) -> float | None:
         """Model FLOP/s, or None if operations are not counted."""
         return None if self.operations_per_unit is None else self.rate * self.operations_per_unit
+
+    def add(self, seconds: float, steps: int, units: int) -> None:
+        """Add a turn."""
+        self.rates.append(units / seconds)
+        self.step_milliseconds.append(1000 * seconds / steps)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what is kept on disk: what the tables show."""
+        rates = (min(self.rates), self.rate, max(self.rates)) if self.rates else ()
+        times = (self.milliseconds,) if self.rates else ()
+        values = asdict(replace(self, rates=[*map(rounded, rates)], step_milliseconds=[*map(rounded, times)]))
+        keys = ("name", "ours", "operations_per_unit", "status", "peak_memory", "rates", "step_milliseconds")
+        return {key: values[key] for key in keys if values[key]}
+
+
+def rounded(value: float) -> float:
+    """Round to six significant digits."""
+    return float(f"{value:.6g}")
 
 
 @dataclass
@@ -76,13 +83,14 @@ class Result:
     title: str
     unit: str
     reference: str
-    comparisons: list[dict[str, Any]]
-    """`benchmarks.contender.Comparison` as dictionaries."""
+    rounds: int
     date: str
     machine: dict[str, str | int]
     versions: dict[str, str]
     peak: dict[str, float]
     """Measured matrix peak in FLOP/s, by number format."""
+    comparisons: list[dict[str, Any]]
+    """`benchmarks.contender.Comparison` as dictionaries."""
     rows: list[Row]
 
     def row(self, name: str) -> Row | None:
@@ -104,12 +112,23 @@ class Result:
         return max(self.peak.values())
 
     def save(self, path: Path) -> None:
-        """Write the result as JSON."""
-        path.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        """Write the summaries of all rows as JSON, one line for each row and each comparison."""
+        values = asdict(self) | {"rows": [row.summary() for row in self.rows]}
+        lines = []
+        for key, value in values.items():
+            parts = [f"  {dumped(part)}" for part in value] if isinstance(value, list) else []
+            text = "[\n" + ",\n".join(parts) + "\n ]" if parts else dumped(value)
+            lines.append(f" {dumped(key)}: {text}")
+        path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Result:
         """Read a result written by `save`."""
         values = json.loads(path.read_text(encoding="utf-8"))
-        values["rows"] = [Row(**row | {"rounds": [Turn(**turn) for turn in row["rounds"]]}) for row in values["rows"]]
+        values["rows"] = [Row(**row) for row in values["rows"]]
         return cls(**values)
+
+
+def dumped(value: Any) -> str:
+    """Return JSON on one line."""
+    return json.dumps(value, ensure_ascii=False)

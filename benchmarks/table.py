@@ -1,24 +1,25 @@
-"""Generate the blocks between markers in README.md and docs/ from the JSON results."""
+"""Generate the blocks between markers in README.md, docs/ and results/README.md from the JSON results."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.gpu.pages import gpu_roofline, gpu_tables
-from benchmarks.instructions import LIMITS
+from benchmarks.gpu.figures import STAGES, Figure, Results
+from benchmarks.gpu.figures import table as gpu_table
 from benchmarks.report import comparison_table, full_table, highlights
 from benchmarks.results import Result
-from benchmarks.training.curves import FILE, Curves
-from benchmarks.training.curves import summary as curves_table
-from benchmarks.training.memory_model import fit, memory_tables
-from benchmarks.training.projection import projection_table
 from configs.errors import UserError
 from configs.program import expanded
 
 NOTHING = "Nothing has been measured yet: `python -m benchmarks --help`."
+NOTHING_ON_A_GPU = "`benchmarks/results` has no results of `bash benchmarks/gpu.sh` yet."
+
+ORDER = ["train_gpt_cpu", "train_gpt_baby", "train_translator"]
+"""Benchmarks listed first on a page."""
 
 
 @dataclass
@@ -26,46 +27,66 @@ class TableSettings:
     """Settings of `table`."""
 
     results: str = "benchmarks/results"
-    """Folder of the JSON results."""
+    """Folder of the JSON results; its README.md has all tables."""
 
     readme: str = "README.md"
     """Page with the short table."""
 
     speed: str = "docs/speed.md"
-    """Page with all tables."""
+    """Page with the comparisons."""
 
     gpu: str = "docs/gpu.md"
     """Page with the GPU tables."""
 
 
 def table(settings: TableSettings) -> None:
-    """Write the results to the tables of README.md, docs/speed.md and docs/gpu.md."""
-    written = blocks(expanded(settings.results))
-    for path in map(expanded, (settings.readme, settings.speed, settings.gpu)):
-        page = path.read_text(encoding="utf-8")
-        path.write_text(with_blocks(page, written), encoding="utf-8")
+    """Write the results to the tables of README.md, docs/speed.md, docs/gpu.md and benchmarks/results/README.md."""
+    results = expanded(settings.results)
+    texts = blocks(results)
+    for path in (*map(expanded, (settings.readme, settings.speed, settings.gpu)), results / "README.md"):
+        path.write_text(with_blocks(path.read_text(encoding="utf-8"), texts), encoding="utf-8")
         print(path)
 
 
+def blocks(folder: Path) -> dict[str, str]:
+    """Return the text between `<!-- NAME -->` and `<!-- end of NAME -->`, by name, from the results in a folder."""
+    results = load_results(folder)
+    return {
+        "benchmarks": summary(results),
+        "comparisons": all_comparisons(results),
+        "benchmark tables": "\n\n".join(f"## {one.benchmark}\n\n{full_table(one)}" for one in results) or NOTHING,
+        "gpu tables": gpu_tables(folder),
+    }
+
+
+def with_blocks(page: str, texts: Mapping[str, str]) -> str:
+    """Return the page with all its blocks replaced. Raises UserError if the page has no closed block."""
+    count = 0
+    for name, text in texts.items():
+        pattern = re.compile(rf"<!-- {name} -->\n.*?<!-- end of {name} -->", re.DOTALL)
+        block = f"<!-- {name} -->\n{text}\n<!-- end of {name} -->"
+        page, replaced = pattern.subn(block.replace("\\", r"\\"), page)
+        count += replaced
+    if not count:
+        example = next(iter(texts))
+        raise UserError(f"the page has no block such as <!-- {example} --> … <!-- end of {example} -->")
+    return page
+
+
 def load_results(folder: Path) -> list[Result]:
-    """Load all results of a folder except the loss curves, sorted by `ORDER`, then by name."""
-    paths = [*folder.glob("*.json"), *(path for name in LIMITS for path in folder.glob(f"{name}/*.json"))]
-    found = [Result.load(path) for path in paths if path.name != FILE]
-    return sorted(found, key=lambda one: (place_in_order(one.benchmark), one.benchmark))
+    """Load all results of a folder, sorted by `ORDER`, then by name."""
+    results = [Result.load(path) for path in folder.glob("*.json")]
 
+    def place(result: Result) -> tuple[int, str]:
+        first = (number for number, name in enumerate(ORDER) if result.benchmark.startswith(name))
+        return next(first, len(ORDER)), result.benchmark
 
-def place_in_order(benchmark: str) -> int:
-    """Return the index in `ORDER` of the benchmark, which may have an instruction set as suffix; others come last."""
-    return next((place for place, name in enumerate(ORDER) if benchmark.startswith(name)), len(ORDER))
-
-
-ORDER = ["train_gpt_cpu", "train_gpt_baby", "train_translator"]
-"""Benchmarks listed first on a page."""
+    return sorted(results, key=place)
 
 
 def summary(results: Sequence[Result]) -> str:
     """Return the README's table, with dates and machine."""
-    native = [result for result in results if result.comparisons and "instructions" not in result.machine]
+    native = [result for result in results if "instructions" not in result.machine]
     if not native:
         return NOTHING
     machine, dates = native[0].machine, sorted(result.date for result in native)
@@ -78,57 +99,35 @@ def summary(results: Sequence[Result]) -> str:
 
 def all_comparisons(results: Sequence[Result]) -> str:
     """Return all comparisons: first with the native instruction set, then restricted to each older one."""
-    held: dict[str, list[Result]] = {}
+    groups: dict[str, list[Result]] = {}
     for result in results:
-        if result.comparisons:
-            held.setdefault(str(result.machine.get("instructions", "")).upper(), []).append(result)
+        groups.setdefault(str(result.machine.get("instructions", "")).upper(), []).append(result)
     parts = []
-    for name, of_it in held.items():
+    for name, group in groups.items():
         heading = f"### All comparisons, restricted to {name}" if name else "### All comparisons"
-        parts.append(f"{heading}\n\n{comparison_table(of_it)}")
+        parts.append(f"{heading}\n\n{comparison_table(group)}")
     return "\n\n".join(parts) or NOTHING
 
 
-def all_tables(results: Sequence[Result]) -> str:
-    """Return the full table of every result."""
-    tables = [f"### {result.benchmark}\n\n{full_table(result)}" for result in results]
-    return "\n\n".join(tables) or NOTHING
+def gpu_tables(folder: Path) -> str:
+    """Return a titled table for each stage of the GPU benchmark."""
+    figures = newest(folder)
+    if not figures:
+        return NOTHING_ON_A_GPU
+    parts = []
+    for stage, title in STAGES.items():
+        if any(figure.stage == stage for figure in figures):
+            parts += [f"### {title}", gpu_table(figures, stage)]
+    days = {time.strftime("%Y-%m-%d", time.localtime(figure.at)) for figure in figures}
+    machines, commits = {figure.machine for figure in figures}, {figure.commit for figure in figures}
+    return "\n\n".join([*parts, f"{'; '.join([*sorted(days), *sorted(machines), *sorted(commits)])}."])
 
 
-def projection(baby: Result | None, scaling: Result | None) -> str:
-    """Return the projected speed of other machines, from the baby GPT's fraction of the peak and the memory model."""
-    row = baby and baby.fastest([row.name for row in baby.rows if row.ours])
-    if not (baby and scaling and row and row.operations):
-        return NOTHING
-    return projection_table(row.operations / baby.best_peak, fit(scaling))
-
-
-def blocks(folder: Path) -> dict[str, str]:
-    """Return the text between `<!-- NAME -->` and `<!-- end of NAME -->`, by name, from the results in a folder."""
-    results = load_results(folder)
-    by_name = {result.benchmark: result for result in results}
-    scaling, curves = by_name.get("scaling"), folder / FILE
-    return {
-        "benchmarks": summary(results),
-        "comparisons": all_comparisons(results),
-        "benchmark tables": all_tables(results),
-        "loss curves": curves_table(Curves.load(curves)) if curves.exists() else NOTHING,
-        "memory model": memory_tables(scaling) if scaling else NOTHING,
-        "projection": projection(by_name.get("train_gpt_baby"), scaling),
-        "gpu tables": gpu_tables(folder),
-        "gpu roofline": gpu_roofline(folder),
-    }
-
-
-def with_blocks(page: str, written: Mapping[str, str]) -> str:
-    """Return the page with all its blocks replaced. Raises UserError if the page has no closed block."""
-    count = 0
-    for name, text in written.items():
-        pattern = re.compile(rf"<!-- {name} -->\n.*?<!-- end of {name} -->", re.DOTALL)
-        block = f"<!-- {name} -->\n{text}\n<!-- end of {name} -->"
-        page, found = pattern.subn(block.replace("\\", r"\\"), page)
-        count += found
-    if not count:
-        example = next(iter(written))
-        raise UserError(f"the page has no block such as <!-- {example} --> … <!-- end of {example} -->")
-    return page
+def newest(folder: Path) -> list[Figure]:
+    """Load the newest measured figures of each stage in `folder` (gpu-DATE/gpu.jsonl), except dry runs."""
+    latest: list[Figure] = []
+    for path in sorted(folder.glob("gpu-*/gpu.jsonl"), reverse=True):
+        figures = [figure for figure in Results(path.parent).figures() if not figure.dry_run]
+        stages = {figure.stage for figure in figures if figure.measured} - {figure.stage for figure in latest}
+        latest += [figure for figure in figures if figure.stage in stages]
+    return latest

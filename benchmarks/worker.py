@@ -45,7 +45,6 @@ def main() -> None:
         make = imported(request["build"])
         begin("building")
         step = make(**request["arguments"])
-        memory = getattr(step, "peak_memory", peak_memory)  # a step that starts programs measures theirs
         begin("compiling")
         last = turn(step, 0.0)
         gpu = gpu_in_use()
@@ -60,7 +59,7 @@ def main() -> None:
         for line in sys.stdin:
             step()  # not counted: wakes the threads and reallocates memory released after the last turn
             synchronize()
-            answer(turn(step, json.loads(line)["seconds"]) | {"peak_memory": memory()})
+            answer(turn(step, json.loads(line)["seconds"]) | {"peak_memory": peak_memory()})
     except Skipped as reason:
         answer({"skipped": str(reason)})
     except ImportError as error:
@@ -132,8 +131,8 @@ def peak_memory() -> int:
     if gpu := gpu_in_use():
         return int(gpu.max_memory_reserved())
     status = Path("/proc/self/status")
-    if status.exists() and (found := re.search(r"VmHWM:\s+(\d+) kB", status.read_text())):
-        return 1024 * int(found[1])
+    if status.exists() and (peak := re.search(r"VmHWM:\s+(\d+) kB", status.read_text())):
+        return 1024 * int(peak[1])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 

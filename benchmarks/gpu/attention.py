@@ -118,11 +118,11 @@ def inputs(case: Case, length: int, tokens: int, width: int) -> tuple[list[Tenso
     rows = max(1, tokens // length)
     shape = (rows, length, width // case.head_width, case.head_width)
     drawn = [torch.randn(shape, device=device(), dtype=torch.bfloat16) for _ in range(3)]
-    found = [tensor.transpose(1, 2).requires_grad_() for tensor in drawn]
+    tensors = [tensor.transpose(1, 2).requires_grad_() for tensor in drawn]
     if not case.masked:
-        return found, None
+        return tensors, None
     real = torch.linspace(length // 2, length, rows, device=device()).long()  # [B]
-    return found, (torch.arange(length, device=device()) < real[:, None])[:, None, None, :]
+    return tensors, (torch.arange(length, device=device()) < real[:, None])[:, None, None, :]
 
 
 def measured(case: Case, length: int, tokens: int, width: int) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """Measure sampling, compared with Hugging Face `generate`, and beam search on a GPU, with random weights.
 
-Models and contenders are those of `benchmarks/decoding/sample.py`; our weights have the default format of
+Models and contenders are those of `benchmarks/sample.py`; our weights have the default format of
 `generate.py`.
 """
 
@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from benchmarks.contender import Contender, Step
-from benchmarks.decoding.sample import SHAPES
 from benchmarks.gpu.figures import Figure
 from benchmarks.gpu.stage import Measurement, StageSettings, stage
 from benchmarks.gpu.turns import together, turns
 from benchmarks.report import number
 from benchmarks.results import Row
+from benchmarks.sample import SHAPES
 from generation.beam_search import beam_search
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
@@ -51,7 +51,7 @@ def contender(who: str, size: str, batch: int) -> Contender:
     build, format_of_weights = ("ours", {}) if who == "ours" else ("hugging_face", {"dtype": "bfloat16"})
     arguments: dict[str, Any] = {"name": size, "batch": batch, **format_of_weights}
     label = f"sampling {size}, batch {batch} x {SHAPES[size].new_tokens}, {who}"
-    return Contender(label, f"benchmarks.decoding.sample:{build}", arguments, who == "ours")
+    return Contender(label, f"benchmarks.sample:{build}", arguments, who == "ours")
 
 
 def line(row: Row) -> Figure:
@@ -81,9 +81,9 @@ def beam(tiny: bool) -> Step:
     source = torch.randint(4, 4000, (sentences, SOURCE_TOKENS), device=device)
 
     def step() -> int:
-        found = beam_search(
+        hypotheses = beam_search(
             model, source, bos_id=2, eos_id=3, max_length=TARGET_TOKENS, beam_size=BEAM_SIZE, banned_ids=(0, 1)
         )
-        return len(found)
+        return len(hypotheses)
 
     return step

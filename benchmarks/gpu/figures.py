@@ -143,13 +143,13 @@ class Results:
             file.seek(start)
             content = file.read()
         end = content.rfind(b"\n") + 1
-        found = []
+        figures = []
         for line in content[:end].split(b"\n")[:-1]:
             try:
-                found.append(Figure(**json.loads(line)))
+                figures.append(Figure(**json.loads(line)))
             except (ValueError, TypeError):
                 continue
-        return found, start + end
+        return figures, start + end
 
     def figures(self, stage: str = "") -> list[Figure]:
         """Return the current line of every measurement, in the order of the stages."""
@@ -159,8 +159,8 @@ class Results:
             if earlier is None or line.what == WHOLE or line.replaces(earlier):
                 current[line.stage, line.what] = line
         order = {name: number for number, name in enumerate(STAGES)}
-        found = (line for line in current.values() if stage in ("", line.stage))
-        return sorted(found, key=lambda line: order.get(line.stage, len(order)))
+        chosen = (line for line in current.values() if stage in ("", line.stage))
+        return sorted(chosen, key=lambda line: order.get(line.stage, len(order)))
 
     def own(self, lines: Sequence[Figure], stage: str) -> list[Figure]:
         """Return the lines that this state of the project has written about a stage."""
@@ -223,7 +223,7 @@ def comparison(figure: Figure, figures: Sequence[Figure]) -> str:
 
 def rows(figures: Sequence[Figure]) -> list[tuple[Figure, tuple[str, str, str]]]:
     """Return the rows of the table: a row for each figure, but for tests a row for each file and each failure."""
-    found: list[tuple[Figure, tuple[str, str, str]]] = []
+    cells: list[tuple[Figure, tuple[str, str, str]]] = []
     stages = Counter(figure.stage for figure in figures)
     files: set[tuple[str, str]] = set()
     for figure in figures:
@@ -235,11 +235,11 @@ def rows(figures: Sequence[Figure]) -> list[tuple[Figure, tuple[str, str, str]]]
             same = (one for one in figures if (one.facts.get("file"), one.commit) == (file, figure.commit))
             outcomes = Counter(one.outcome for one in same)
             counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-            found.append((figure, (file, counts, "")))
+            cells.append((figure, (file, counts, "")))
         if not file or not (figure.measured or figure.status.startswith("skipped")):
             what, value, beside = figure.cells
-            found.append((figure, (what, value, comparison(figure, figures) if figure.measured else beside)))
-    return found
+            cells.append((figure, (what, value, comparison(figure, figures) if figure.measured else beside)))
+    return cells
 
 
 def table(figures: Sequence[Figure], stage: str = "") -> str:

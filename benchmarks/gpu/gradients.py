@@ -75,10 +75,10 @@ def difference(task: str, dtype: torch.dtype, compile: str, batch: Batch, exact:
     loss.log = said.append
     with training_kernels(config, device())():
         for _ in range(CALLS if isinstance(loss, CompiledLoss) else 1):
-            found = loss.gradients(batch, batch.target_tokens)
+            computed = loss.gradients(batch, batch.target_tokens)
     if loss.failed:
         raise ArithmeticError(said[-1].removeprefix("warning: "))
-    worst = largest_difference(list(weights.layout.shapes), found, exact)
+    worst = largest_difference(list(weights.layout.shapes), computed, exact)
     if worst is None:
         raise ArithmeticError("the loss or a gradient is not finite")
     return worst
@@ -88,8 +88,8 @@ def defined(model: Model, batch: Batch) -> LossAndGradients:
     """Return the result of a training step by definition, in the model's number format."""
     logits = model(*batch.model_inputs).flatten(0, 1)
     loss = F.cross_entropy(logits, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
-    found = torch.autograd.grad(loss / batch.target_tokens, list(trained_parameters(model).values()))
-    return loss.detach(), list(found)
+    gradients = torch.autograd.grad(loss / batch.target_tokens, list(trained_parameters(model).values()))
+    return loss.detach(), list(gradients)
 
 
 def small(task: str) -> Model:

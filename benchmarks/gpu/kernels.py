@@ -16,8 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.device import mean_seconds
 from benchmarks.gpu.figures import Figure
 from benchmarks.gpu.stage import Measurement, Report, StageSettings, stage
-from benchmarks.gpu.training import BABY, GPT2, TINY, own_settings
-from benchmarks.training.projection import Model
+from benchmarks.gpu.training import BABY, GPT2, TINY, Model, own_settings
 
 WARM_UP, STEPS = 5, 5
 
@@ -51,30 +50,30 @@ def of_model(model: Model, batch: int, compiled: bool, _: Sequence[str], report:
     milliseconds = 1000 * mean_seconds(step, STEPS)
     with profile(activities=[ProfilerActivity.CUDA if gpu else ProfilerActivity.CPU]) as running:
         mean_seconds(step, STEPS)
-    name, found = f"{model.name}, batch {batch}", rows(running, DeviceType.CUDA if gpu else DeviceType.CPU)
-    busy = sum(one["milliseconds"] for one in found)
-    launches = sum(one["calls"] for one in found)
-    fused = [one for one in found if any(word in one["kernel"].lower() for word in ATTENTION)]
+    name, kernels_by_time = f"{model.name}, batch {batch}", rows(running, DeviceType.CUDA if gpu else DeviceType.CPU)
+    busy = sum(kernel["milliseconds"] for kernel in kernels_by_time)
+    launches = sum(kernel["calls"] for kernel in kernels_by_time)
+    fused = [kernel for kernel in kernels_by_time if any(word in kernel["kernel"].lower() for word in ATTENTION)]
     took = sum(one["milliseconds"] for one in fused)
     names = "; ".join(clipped(one["kernel"]) for one in fused[:3]) or "none recognised by name"
     report(Figure(f"{name}: attention kernels", f"{took:.3g} ms", names))
-    for place, one in enumerate(found[:SHOWN], 1):  # of equal beginnings: no names of rows
+    for place, one in enumerate(kernels_by_time[:SHOWN], 1):  # of equal beginnings: no names of rows
         share = f"{100 * one['milliseconds'] / busy:.1f} %, {one['calls']:.0f} calls: {clipped(one['kernel'])}"
         report(Figure(f"{name}: kernel {place} by time", f"{one['milliseconds']:.3g} ms", share))
     beside = f"kernels {busy:.3g} ms ({100 * busy / milliseconds:.0f} %), {launches:.0f} launches"
-    facts = {"milliseconds": milliseconds, "busy": busy, "launches": launches, "kernels": found}
+    facts = {"milliseconds": milliseconds, "busy": busy, "launches": launches, "kernels": kernels_by_time}
     report(Figure(f"{name}: a step", f"{milliseconds:.3g} ms", beside, facts=facts))
 
 
 def rows(running: profile, kind: DeviceType) -> list[dict[str, Any]]:
     """Return every kernel (without a GPU: operator) with its calls and milliseconds per step, the longest first."""
     total = "self_cpu_time_total" if kind == DeviceType.CPU else "self_device_time_total"
-    found = [
+    operators = [
         {"kernel": event.key, "calls": event.count / STEPS, "milliseconds": getattr(event, total) / 1000 / STEPS}
         for event in running.key_averages()
         if event.device_type == kind
     ]
-    return sorted(found, key=lambda one: one["milliseconds"], reverse=True)
+    return sorted(operators, key=lambda row: row["milliseconds"], reverse=True)
 
 
 def clipped(name: str) -> str:

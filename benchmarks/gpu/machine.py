@@ -48,10 +48,10 @@ def machine(settings: StageSettings) -> Iterator[Measurement]:
 
 def described() -> Figure:
     """Return the figure with the machine's name and the versions of its software."""
-    found = describe_machine()
+    description = describe_machine()
     software = f"torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {cudnn_version()}"
-    name = str(found.get("gpu", found["processor"]))
-    return Figure("device", name, software, facts={"machine": found, "versions": versions()})
+    name = str(description.get("gpu", description["processor"]))
+    return Figure("device", name, software, facts={"machine": description, "versions": versions()})
 
 
 def product(name: str, rows: int, inner: int, columns: int) -> Figure:

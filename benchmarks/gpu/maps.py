@@ -16,8 +16,7 @@ from attention_maps.record.example import Example
 from benchmarks.device import mean_seconds
 from benchmarks.gpu.figures import Figure
 from benchmarks.gpu.stage import Measurement, StageSettings, single, stage
-from benchmarks.gpu.training import BABY, TINY, own_settings
-from benchmarks.training.projection import Model
+from benchmarks.gpu.training import BABY, TINY, Model, own_settings
 from interpretability.recorder import record
 from training.config import AttentionConfig, TrainerConfig
 from training.hardware.compilation import eagerly
@@ -51,8 +50,8 @@ def recorded(what: str, model: Model, batch: int, length: int, compiled: bool) -
     with TemporaryDirectory() as folder, eagerly(trainer.loss.compiled):
 
         def record_once() -> None:
-            found = record(trainer.model, [example], special_ids=range(4), step=next(numbers), max_tokens=length)
-            store.save(found, Path(folder))
+            recording = record(trainer.model, [example], special_ids=range(4), step=next(numbers), max_tokens=length)
+            store.save(recording, Path(folder))
 
         record_once()
         recording = median(mean_seconds(record_once, 1) for _ in range(RECORDINGS))

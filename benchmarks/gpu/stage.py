@@ -188,8 +188,8 @@ def adopt_orphans() -> None:
 def end_children(others: Collection[int] = (), seconds: float = 10.0) -> None:
     """Kill the child processes of this process, except some others, and then those that they leave behind (Linux)."""
     limit = time.monotonic() + seconds
-    while (found := set(children()) - set(others)) and time.monotonic() < limit:
-        for child in found:
+    while (running := set(children()) - set(others)) and time.monotonic() < limit:
+        for child in running:
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
         time.sleep(0.02)
@@ -197,11 +197,11 @@ def end_children(others: Collection[int] = (), seconds: float = 10.0) -> None:
 
 def children() -> list[int]:
     """Return the child processes of this process that have not ended (Linux)."""
-    found = []
+    pids = []
     for folder in Path("/proc").iterdir() if sys.platform == "linux" else ():
         with suppress(OSError, ValueError):  # it has ended meanwhile, or is no process
             pid, text = int(folder.name), (folder / "stat").read_text(encoding="utf-8", errors="replace")
             state, parent = text.rpartition(")")[2].split()[:2]
             if int(parent) == os.getpid() and state != "Z":
-                found.append(pid)
-    return found
+                pids.append(pid)
+    return pids

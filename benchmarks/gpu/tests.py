@@ -76,13 +76,13 @@ def outcome(settings: StageSettings, code: int | None) -> Figure:
     if code not in (None, pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
         raise RuntimeError(f"pytest ended with exit code {code}")
     figures = settings.results.own(settings.results.figures(), "tests")
-    found = [figure for figure in figures if figure.what not in (ALL, WHOLE)]
-    outcomes = Counter(figure.outcome for figure in found if "file" in figure.facts)
+    results_of_tests = [figure for figure in figures if figure.what not in (ALL, WHOLE)]
+    outcomes = Counter(figure.outcome for figure in results_of_tests if "file" in figure.facts)
     counts = ", ".join(f"{number} {name}" for name, number in outcomes.items())
     if code is None:
         return Figure.underway(ALL, f"running tests: {counts or 'none has ended'}")
     settled = settings.results.settled("tests")
-    if again := [figure for figure in found if figure.failed and figure.what not in settled]:
+    if again := [figure for figure in results_of_tests if figure.failed and figure.what not in settled]:
         return Figure(ALL, status=f"not measured: {counts}; the next run repeats the {len(again)} that failed")
     return Figure(ALL, counts, facts=dict(outcomes))
 

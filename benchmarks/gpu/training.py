@@ -18,17 +18,33 @@ from benchmarks.gpu.figures import Figure
 from benchmarks.gpu.stage import Measurement, StageSettings, stage
 from benchmarks.gpu.turns import together, turns
 from benchmarks.harness import environment
-from benchmarks.inputs import absolute
+from benchmarks.inputs import Shape, absolute, model_settings
 from benchmarks.report import number
 from benchmarks.results import Row
-from benchmarks.shape import model_settings
-from benchmarks.training.projection import Model
 from training.hardware.device import PEAK_FLOPS
 
 PEAK = PEAK_FLOPS["H200"]
 """Dense bf16 FLOP/s of one H100 or H200 (data sheet): the denominator of published MFU figures."""
 
 OURS, NANOGPT, HUGGING_FACE = "ours", "nanoGPT", "Hugging Face GPT-2"
+
+
+@dataclass(frozen=True)
+class Model(Shape):
+    """Size of a GPT."""
+
+    vocabulary: int
+    name: str
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters with tied embeddings: 12 L C² + V C."""
+        return 12 * self.layers * self.width**2 + self.vocabulary * self.width
+
+    @property
+    def operations_per_token(self) -> int:
+        """Operations per token of the forward and backward pass."""
+        return 6 * self.parameters + 12 * self.layers * self.context * self.width
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,10 @@ def together(
             report(Figure.underway(row.name, doing, phases=dict(row.phases)))
 
         for row in alternate(chosen, short if settings.dry_run else full, settings.deadline, begun):
-            figure = line(row) if row.rounds else Figure(row.name, facts={"phases": row.phases})
-            figure.facts["partial"] = len(row.rounds) < ROUNDS
+            figure = line(row) if row.rates else Figure(row.name, facts={"phases": row.phases})
+            figure.facts["partial"] = len(row.rates) < ROUNDS
             if not row.measured:
-                figure.status = row.status + (f"; before that {figure.figure}" if row.rounds else "")
+                figure.status = row.status + (f"; before that {figure.figure}" if row.rates else "")
             report(figure)
 
     return Measurement(tuple(one.name for one in contenders), take, least)
@@ -53,5 +53,5 @@ def together(
 
 def turns(row: Row) -> str:
     """Return the note of a row that was measured in fewer than all turns."""
-    count = len(row.rounds)
+    count = len(row.rates)
     return f" ({count} turn{'s' * (count > 1)})" if count < ROUNDS else ""

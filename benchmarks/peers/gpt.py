@@ -20,8 +20,7 @@ from torch.nn import functional as F
 
 from benchmarks.contender import Skipped, Step
 from benchmarks.device import device
-from benchmarks.shape import Shape
-from benchmarks.zipf import zipf_ids
+from benchmarks.inputs import Shape, zipf_ids
 
 LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.99), 0.1, 1.0
 

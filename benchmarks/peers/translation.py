@@ -20,8 +20,8 @@ from torch.nn import functional as F
 
 from benchmarks.contender import Step
 from benchmarks.device import device
+from benchmarks.inputs import Shape
 from benchmarks.peers.gpt import BETAS, LEARNING_RATE, adamw, training_step
-from benchmarks.shape import Shape
 
 PAD, UNKNOWN, BOS, EOS = 0, 1, 2, 3
 """Ids of the special tokens in the project's tokenizer."""
@@ -130,8 +130,9 @@ def marian(**values: Any) -> Step:
     model.to(device())
 
     def logits(source: Tensor, inputs: Tensor) -> Tensor:
-        found: Tensor = model(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=inputs).logits
-        return found
+        output = model(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=inputs)
+        scores: Tensor = output.logits
+        return scores
 
     return task.step(model, logits)
 

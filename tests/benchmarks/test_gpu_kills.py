@@ -17,12 +17,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu.figures import CUT, STAGES, WHOLE, Figure, Results, table
-from tests.benchmarks.test_gpu_stages import files
 from tests.conftest import ROOT, environment
 
 KILLS, SEED = int(os.environ.get("CHUMOKU_KILLS", "2")), int(os.environ.get("CHUMOKU_SEED", "1"))
 FIGURES, DELAY = 12, 10.0
 """A kill comes up to so many seconds after up to so many new figures: on any machine, most calls measure something."""
+
+
+def files() -> set[Path]:
+    """Return the files and folders where the benchmark keeps results and prepared data by default."""
+    return {*(ROOT / "benchmarks" / "results").glob("gpu-*"), *(ROOT / ".cache").rglob("*")}
 
 
 def started(out: Path) -> subprocess.Popen[bytes]:

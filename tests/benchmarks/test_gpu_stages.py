@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,62 +13,24 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import ours
 from benchmarks.contender import Contender
-from benchmarks.gpu import attention, kernels, turns
 from benchmarks.gpu import run as stages
 from benchmarks.gpu import stage as one_stage
 from benchmarks.gpu import tests as gpu_tests
 from benchmarks.gpu.attention import Case, inputs, line, operations
 from benchmarks.gpu.figures import CUT, MEASURED, NO_TIME, WHOLE, Figure, Results, comparison, table
 from benchmarks.gpu.gradients import compared
-from benchmarks.gpu.pages import NOTHING, gpu_tables
 from benchmarks.gpu.quality import TEXT, TRANSLATION, Progress, lengths
-from benchmarks.gpu.roofline import bottleneck, of_gpt, of_translator
 from benchmarks.gpu.run import BUDGETS, GPUSettings, gpu, locked, wanted
 from benchmarks.gpu.stage import Measurement, StageSettings, children, single, stage
-from benchmarks.gpu.training import TINY
 from benchmarks.gpu.training import line as training_line
 from benchmarks.gpu.turns import together
+from benchmarks.inputs import zipf_ids
 from benchmarks.machine import commit
-from benchmarks.results import Row, Turn
-from benchmarks.training.projection import Model
-from benchmarks.zipf import zipf_ids
+from benchmarks.results import Row
+from benchmarks.table import NOTHING_ON_A_GPU, gpu_tables
 from configs.errors import UserError
-from data.batches.batch import Batch
-from tests.conftest import ROOT, environment
-from training.hardware.compilation import CompiledLoss
-from training.hardware.compiled_check import WrongGradient
 from training.optimizer.weights import Weights
-
-
-def bash(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a script of benchmarks/ as a user does."""
-    return subprocess.run(
-        ["bash", str(ROOT / "benchmarks" / script), *arguments],
-        env=environment() | {"PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=1800,
-    )
-
-
-def files() -> set[Path]:
-    """Return the files and folders where the benchmark keeps results and prepared data by default."""
-    return {*(ROOT / "benchmarks" / "results").glob("gpu-*"), *(ROOT / ".cache").rglob("*")}
-
-
-@pytest.mark.slow
-def test_a_dry_run_without_a_folder_leaves_nothing() -> None:
-    """Guards against results of tiny models, or prepared data, left in the repository."""
-    before = files()
-    done = bash("gpu.sh", "--dry-run", "stages=machine")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "| machine | device | " in done.stdout
-    assert "0 failed; left: nothing\n" in done.stdout
-    assert " machine | copy of " in done.stderr  # also while it runs
-    assert files() == before
 
 
 @pytest.mark.slow
@@ -133,29 +90,18 @@ def test_a_stage_that_dies_is_a_failure_with_its_last_line(call: stages.Call) ->
 
 
 def test_mistakes_are_found_before_anything_starts(tmp_path: Path) -> None:
-    """Guards against GPU time wasted on a misspelt path."""
+    """Guards against GPU time wasted on a misspelt path or on a torch without CUDA, and figures of tiny models among
+    real ones."""
     with pytest.raises(UserError, match="stages=attn: unknown stage attn; choose from text, gradients, tests"):
         wanted("attn")
     with pytest.raises(UserError, match="text=nowhere: no such file or folder"):
         gpu(GPUSettings(text="nowhere", out=str(tmp_path / "out")))
     with pytest.raises(UserError, match=r"pairs=.*: does not contain train.tsv"):
         gpu(GPUSettings(pairs=str(tmp_path), out=str(tmp_path / "out")))
+    if not torch.cuda.is_available():
+        with pytest.raises(UserError, match=r"finds no CUDA GPU; --dry-run checks everything on a CPU"):
+            gpu(GPUSettings(out=str(tmp_path / "out")))
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_nothing_starts(tmp_path: Path) -> None:
-    """Guards against minutes of the GPU machine in which a torch without CUDA measures the processor."""
-    done = bash("gpu.sh", f"out={tmp_path / 'out'}", f"work={tmp_path / 'work'}")
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"error: torch {torch.__version__} finds no CUDA GPU; ")
-    assert done.stderr.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
-def test_results_never_mix_with_those_of_a_dry_run(tmp_path: Path) -> None:
-    """Guards against figures of tiny models among real ones."""
     Results(tmp_path).add("machine", Figure("copy", "4 TB/s"))
     with pytest.raises(UserError, match="contains the results of a real run"):
         gpu(GPUSettings(dry_run=True, out=str(tmp_path)))
@@ -298,18 +244,6 @@ def test_a_gpu_that_no_longer_answers_ends_the_process(tmp_path: Path, monkeypat
     assert [figure.what for figure in results.figures() if figure.failed] == ["b"]
 
 
-def test_what_does_not_fit_is_left_for_another_call(tmp_path: Path) -> None:
-    """Guards against measurements that are begun without the time to end."""
-    taken: list[str] = []
-    run, results = plan_of(taken), Results(tmp_path)
-    run(StageSettings(out=str(tmp_path), until=time.time() + 0.5))
-    assert not taken
-    assert {figure.status for figure in results.figures() if figure.what != WHOLE} == {NO_TIME}
-    assert not results.is_complete("machine", "")
-    run(StageSettings(out=str(tmp_path)))
-    assert taken == ["a", "b", "c"]
-
-
 @pytest.mark.slow
 def test_contenders_of_another_machine_are_measured_again_beside_the_missing_ones(tmp_path: Path) -> None:
     """Guards against the ratio of two GPUs reported as that of two programs, and a second measurement on one GPU."""
@@ -334,28 +268,10 @@ def test_contenders_of_another_machine_are_measured_again_beside_the_missing_one
     assert names("H100", ["b"]) == ["a", "b"]
 
 
-def test_who_has_not_had_all_turns_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards against a single turn that counts as a median of three for ever, and turns that a later failure hides."""
-    row = Row("a", True, rounds=[Turn(1, 1, 3), Turn(1, 1, 3)])
-    settings = StageSettings(out=str(tmp_path))
-
-    def measured(*rows: Row) -> tuple[str, str]:
-        monkeypatch.setattr(turns, "alternate", lambda *_: iter(rows))
-        one = together([Contender("a", "")], lambda row: Figure(row.name, f"{row.rate:g}/s"), settings)
-        one.take(["a"], lambda figure: settings.results.add("training", figure))
-        return settings.results.figures()[0].cells[:2]
-
-    assert measured(row) == ("a", "3/s")
-    assert settings.results.settled("training") == set()
-    assert measured(replace(row, status="failed: x")) == ("a", "failed: x; before that 3/s")
-    assert measured(replace(row, rounds=[*row.rounds, Turn(1, 1, 3)])) == ("a", "3/s")
-    assert settings.results.settled("training") == {"a"}
-
-
 def test_comparisons_are_of_one_machine_commit_and_batch_and_come_from_all_calls() -> None:
     """Guards against a ratio of two machines or of two batch sizes, and one that is missing because the rival was
     measured later."""
-    row = Row("124M, ours, batch 2 x 9", True, 1e14, rounds=[Turn(1, 1, 3)], peak_memory=2)
+    row = Row("124M, ours, batch 2 x 9", True, 1e14, rates=[3.0], step_milliseconds=[1000.0], peak_memory=2)
     facts = training_line(row).facts | {"operations": [4e14, 2e14]}
     ours = Figure(row.name, beside="MFU 40 %", facts=facts, machine="H100", commit="a")
     rivals = [
@@ -421,21 +337,6 @@ def test_a_gradient_of_zero_or_nan_is_no_rounding(factor: float, error: str, mon
         compared("", "gpt", torch.float32, compiling=False)
 
 
-@pytest.mark.slow
-def test_compiled_gradients_are_those_of_the_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards against eager code that is measured as compiled, after the trainer has rejected the compiled code."""
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))  # no code generation
-    figure = compared("", "gpt", torch.float32, compiling=True)
-    assert re.fullmatch(r"eager \S+e-0[67] \(.*weight\), compiled \S+e-0[67] \(.*weight\)", figure.figure)
-
-    def rejected(loss: CompiledLoss, batch: Batch, targets: int) -> None:
-        raise WrongGradient("an error of 100 %")
-
-    monkeypatch.setattr(CompiledLoss, "check", rejected)
-    with pytest.raises(ArithmeticError, match=r"^an error of 100 %; training continues uncompiled$"):
-        compared("", "gpt", torch.float32, compiling=True)
-
-
 GPU_TESTS = """
 import os, time
 import pytest
@@ -479,9 +380,8 @@ def test_ruins_the_gpu():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("xdist", [True, False])
 def test_the_result_of_each_test_is_stored_at_once_and_passed_tests_do_not_run_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, xdist: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against a hanging test that hides the results of the others, one that ruins the GPU for the others, and
     failures without their reason, or that stay in the table when they are mended."""
@@ -489,8 +389,6 @@ def test_the_result_of_each_test_is_stored_at_once_and_passed_tests_do_not_run_a
     folder.mkdir()
     (folder / "test_some.py").write_text(GPU_TESTS, encoding="utf-8")
     monkeypatch.setenv("RAN", str(ran))
-    if not xdist:
-        monkeypatch.setattr(gpu_tests, "find_spec", lambda name: None)
 
     @stage
     def tests(settings: StageSettings) -> Iterator[Measurement]:
@@ -528,8 +426,8 @@ def test_the_result_of_each_test_is_stored_at_once_and_passed_tests_do_not_run_a
     assert each["test_hangs"] == MEASURED
     assert each["test_ruins_the_gpu"] == "failed: RuntimeError: CUDA error"
     assert each["test_broken.py, import"] == "failed: E ModuleNotFoundError: No module named 'nowhere'"
-    # What had failed before comes last: in the next process, or not in this run. Without workers, there is no next one.
-    assert broken.status.endswith(f"; the next run repeats the {2 if xdist else 4} that failed")
+    # What had failed before comes last: in the next process, or not in this run.
+    assert broken.status.endswith("; the next run repeats the 2 that failed")
     (folder / "test_broken.py").write_text("", encoding="utf-8")
     whole, each = run()
     assert (whole.status, whole.figure) == (MEASURED, "4 passed, 3 failed, 1 skipped")
@@ -538,7 +436,8 @@ def test_the_result_of_each_test_is_stored_at_once_and_passed_tests_do_not_run_a
 
 
 def test_a_row_for_each_file_of_tests_and_for_each_failure() -> None:
-    """Guards against a table of 200 passed tests in which nobody finds the one that failed."""
+    """Guards against a table of 200 passed tests in which nobody finds the one that failed, and figures of two machines
+    that look like those of one."""
     found = [
         Figure(f"t.py::{name}", status=status, stage="tests", facts={"file": "t.py"})
         for name, status in (("a", MEASURED), ("b", MEASURED), ("c", "failed: 0.2"), ("d", f"{CUT}running"))
@@ -548,6 +447,9 @@ def test_a_row_for_each_file_of_tests_and_for_each_failure() -> None:
         "| tests | t.py::c | failed: 0.2 |  |",
         f"| tests | t.py::d | {CUT}running |  |",
     ]
+    first, second = Figure("a", "1 ms", stage="maps"), Figure("b", status="skipped: no | here", machine="H200")
+    cells = ["| maps | a | 1 ms |  |  |", "|  | b | skipped: no / here |  | H200 |"]
+    assert table([first, second]).splitlines()[2:] == cells
 
 
 def test_attention_counts_as_the_papers_do() -> None:
@@ -558,55 +460,17 @@ def test_attention_counts_as_the_papers_do() -> None:
     rows, heads, length, width = query.shape
     assert operations(2048, 256, 512, causal=False) == 4 * rows * heads * length**2 * width
     assert operations(2048, 256, 512, causal=True) == 2 * rows * heads * length**2 * width
+    _, mask = inputs(Case("cuDNN", 64, False, True), 128, 1024, 128)
+    assert mask is not None
+    assert mask.sum(dim=-1).flatten().tolist()[:: len(mask) - 1] == [64, 128]  # no query without a key
     shown = line(Case("flash", 64, True, False), {4096: (5e14, 4e14), 512: (2e14, 1e14)}, "", [])
     assert shown.figure == "512 200/100, 4k 500/400 TFLOP/s"
     assert shown.facts["operations"] == [5e14, 4e14]
 
 
-def test_a_backend_that_refuses_a_length_is_not_one_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards against a row that is settled for ever because another process held the GPU's memory."""
-    case, found = Case("flash", 64, True, False), list[Figure]()
-
-    def refused(error: RuntimeError) -> None:
-        def measured(case: Case, length: int, tokens: int, width: int) -> tuple[float, float]:
-            if length > 64:
-                raise error
-            return 1e12, 1e12
-
-        monkeypatch.setattr(attention, "measured", measured)
-        attention.measurement(case, dry_run=True).take([case.name], found.append)
-
-    refused(RuntimeError("No available kernel. Aborting execution."))
-    assert found[-1].cells[1:] == ("64 1/1 TFLOP/s", "longer ones: No available kernel")
-    with pytest.raises(torch.OutOfMemoryError):
-        refused(torch.OutOfMemoryError("CUDA out of memory"))
-
-
-def test_kernels_whose_names_begin_alike_have_a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards against the row of the longest kernel replaced by that of a shorter one."""
-    name = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, std::array<char*, 1ul> >"
-    ran = [{"kernel": f"{name}{number}", "calls": 1.0, "milliseconds": 3.0 - number} for number in range(2)]
-    monkeypatch.setattr(kernels, "rows", lambda running, kind: ran)
-    monkeypatch.setattr(ours, "training", lambda settings, vocabulary: lambda: 1)
-    found: list[Figure] = []
-    kernels.of_model(TINY, 2, False, [], found.append)
-    assert [one.figure for one in found] == ["0 ms", "3 ms", "2 ms", found[-1].figure]
-    assert len({one.what for one in found}) == 4
-    assert found[1].beside == f"60.0 %, 1 calls: {name}0"
-
-
-def test_padding_masks_leave_every_query_a_key() -> None:
-    """Guards against rows without a visible key, whose output is NaN."""
-    _, mask = inputs(Case("cuDNN", 64, False, True), 128, 1024, 128)
-    assert mask is not None
-    assert mask.shape == (8, 1, 1, 128)
-    assert mask.sum(dim=-1).flatten().tolist()[0] == 64
-    assert mask.sum(dim=-1).flatten().tolist()[-1] == 128
-
-
 def test_the_pages_show_the_newest_measurement_and_no_dry_run(tmp_path: Path) -> None:
     """Guards against figures of a tiny model on a CPU in docs/gpu.md."""
-    assert gpu_tables(tmp_path) == NOTHING
+    assert gpu_tables(tmp_path) == NOTHING_ON_A_GPU
     for name, dry_run in (("gpu-2026-01-01", False), ("gpu-2026-01-02", True)):
         (tmp_path / name).mkdir()
         Results(tmp_path / name, "H200", "d4be57f", dry_run).add("maps", Figure("a map", f"of {name}", "much"))
@@ -622,47 +486,6 @@ def test_the_pages_show_the_newest_measurement_and_no_dry_run(tmp_path: Path) ->
     assert "gpu-2026-01-02" not in shown
 
 
-def test_every_figure_of_every_stage_is_in_the_one_table() -> None:
-    """Guards against a skipped row that is missing, or that breaks the table with a "|" in its reason, and against
-    figures of two machines that look like those of one."""
-    found = [Figure("a", "1 ms", "x", stage="maps"), Figure("b", status="skipped: no | here", stage="maps")]
-    assert table(found).splitlines()[2:] == ["| maps | a | 1 ms | x |", "| maps | b | skipped: no / here |  |"]
-    found[0].machine, found[1].machine = "H100", "H200"
-    found[0].commit = "a"
-    assert table(found).splitlines()[2] == "| maps | a | 1 ms | x | H100 | a |"
-
-
-def test_the_roofline_counts_what_the_formulas_say() -> None:
-    """Guards against a difference between the documented formulas and the code."""
-    work = of_gpt(Model(1, 1, 128, 64, 1000, "one"), 2)
-    weights, tokens = 12 * 128**2 + 128_000, 128
-    times = work.times(matrix_rate=1e12, memory_rate=1e9)
-    assert times["products"] == pytest.approx(6 * weights * tokens / 1e12)
-    assert times["attention"] == pytest.approx(7 * 64 * 128 * tokens / 0.4e12)
-    assert times["memory"] == pytest.approx((156 * 128 * tokens + 12 * 1000 * tokens + 40 * weights) / 1e9)
-    assert work.all_reduce == pytest.approx(2 * 7 / 8 * 4 * weights / 450e9)  # float32 gradients
-
-
-def test_a_translator_passes_one_side_and_updates_both() -> None:
-    """Guards against tokens counted on both sides of a translator, and gradients exchanged of one side only."""
-    work, tokens = of_translator(1000), 1000
-    both = (12 + 16) * 3 * 256**2 + 4000 * 256
-    times = work.times(matrix_rate=1e12, memory_rate=1e9)
-    assert times["products"] == pytest.approx(6 * both / 2 * tokens / 1e12)
-    assert times["attention"] == pytest.approx(7 * 16 * 256 * 3 * tokens / 0.25e12)
-    assert times["memory"] == pytest.approx((156 * 256 * 3 * tokens + 12 * 2000 * tokens + 40 * both) / 1e9)
-    assert times["launches"] == pytest.approx((40 * 6 + 30) * 4e-6)
-    assert work.operations == pytest.approx((6 * both / 2 + 12 * 3 * 16 * 256) * tokens)
-    assert work.all_reduce == pytest.approx(2 * 7 / 8 * 4 * both / 450e9)
-
-
-def test_launches_bound_a_step_only_if_they_take_longer_than_the_rest() -> None:
-    """Guards against a step called bound by launches whose other times, one after the other, take longer."""
-    times = {"products": 2.0, "attention": 1.0, "memory": 3.0, "launches": 4.0}
-    assert bottleneck(times) == "memory"
-    assert bottleneck(times | {"launches": 7.0}) == "launches"
-
-
 def test_drawn_numbers_follow_zipfs_law() -> None:
     """Guards against uniformly drawn tokens, which would update embedding rows more evenly than a text does."""
     drawn = zipf_ids(1000, 400_000)
@@ -670,17 +493,3 @@ def test_drawn_numbers_follow_zipfs_law() -> None:
     assert drawn.max() == 999
     assert counts[0] / counts[9] == pytest.approx(10, rel=0.1)
     assert (drawn == zipf_ids(1000, 400_000)).all()
-
-
-def test_what_travels_to_a_gpu_machine_is_weighed(tmp_path: Path) -> None:
-    """Guards against a package that exceeds the upload limit, noticed only when the GPU machine is already running."""
-    nothing = (f"wheels={tmp_path / 'wheels'}", "packages=")
-    fits = bash("gpu_package.sh", *nothing)
-    assert fits.returncode == 0, fits.stderr
-    assert fits.stdout.endswith("MiB of 60\n")
-    heavy = tmp_path / "heavy.txt"
-    heavy.write_bytes(bytes(3 << 20))
-    too_much = bash("gpu_package.sh", *nothing, f"text={heavy}", "limit=3")
-    assert (too_much.returncode, too_much.stderr) == (1, "error: the total exceeds limit=3 MiB\n")
-    missing = bash("gpu_package.sh", *nothing, "text=nowhere")
-    assert (missing.returncode, missing.stderr) == (2, "error: nowhere: no such file or folder\n")

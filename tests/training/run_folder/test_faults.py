@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TINY, Run
-from tests.crash_states.trace import can_trace
+from tests.robustness.crash_states.trace import can_trace
 from training.checkpoints.files import load_state, load_weights
 from training.checkpoints.loading import checkpoint_path
 from training.checkpoints.summary import checkpoint_step

@@ -1,1 +1,0 @@
-"""Benchmarks of sampling and beam search."""

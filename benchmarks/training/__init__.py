@@ -1,1 +1,0 @@
-"""Benchmarks of training steps, data loading, loss curves and scaling."""
