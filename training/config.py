@@ -345,9 +345,7 @@ def problems(config: TrainConfig) -> list[str]:
         value = value_at(config, key)
         if isinstance(value, int | float) and (value < 0 or value >= 1):
             found.append(f"{key}={value}: must be at least 0 and less than 1")
-    if config.trainer.r_drop and not (
-        config.model.dropout or config.model.word_dropout or config.model.attention_dropout
-    ):
+    if config.trainer.r_drop and not (config.model.dropout or config.model.attention_dropout):
         needed = "needs model.dropout above 0: without dropout, the two passes over a batch are the same"
         found.append(f"trainer.r_drop={config.trainer.r_drop}: {needed}")
     if config.optim.kind == "scion" and config.model.tie_embeddings:

@@ -24,6 +24,9 @@ FORMAT = 2
 + D/2 of a head as a pair; before (files without a version) 2i and 2i + 1. Weights of another version load, but produce
 garbage."""
 
+REMOVED = ("model.word_dropout",)
+"""Settings that the config of an older run may have, and that no longer exist."""
+
 
 def to_yaml(config: TrainConfig) -> str:
     """Return the complete config as YAML; strings are literal, including `${`."""
@@ -60,6 +63,9 @@ def load_config(run: Path) -> TrainConfig:
             loaded["data"].setdefault("valid_tokens", None)  # older runs had no limit; a limit changes the loss
         if isinstance(loaded.get("model"), dict):  # in older runs, qk_norm meant cross-attention too
             loaded["model"].setdefault("cross_qk_norm", loaded["model"].get("qk_norm", True))
+        for group, name in (key.split(".") for key in REMOVED):
+            if isinstance(loaded.get(group), dict):
+                loaded[group].pop(name, None)
         loaded = OmegaConf.create(literal(loaded))
         if missing := sorted(OmegaConf.missing_keys(loaded)):
             raise UserError(f"{path}: {missing[0]}=??? marks a missing value; set it, or delete the line")
