@@ -54,7 +54,7 @@ def test_the_loss_is_the_cross_entropy_of_the_maps_that_are_recorded(layers: int
     with torch.no_grad(), record_attention(model) as seen:  # leaves the guidance in place
         model.features(*batch.model_inputs)  # type: ignore[arg-type]
     model.features(*batch.model_inputs)  # type: ignore[arg-type]
-    found = guidance.loss(batch)
+    found = guidance.loss(batch).detach()
     assert batch.source is not None
     wanted = 0.0
     for layer, head, reads in heads:
@@ -117,7 +117,7 @@ def test_both_passes_of_r_drop_are_guided() -> None:
     found = []
     for r_drop in (0.0, 5.0):
         batch_loss(model, batch.model_inputs, batch.targets, r_drop=r_drop)
-        found.append(float(guidance.loss(batch)))
+        found.append(float(guidance.loss(batch).detach()))
     assert found[0] > 0
     assert found[0] == pytest.approx(found[1], rel=1e-5)
 
