@@ -124,8 +124,8 @@ def keeping(translate: Callable[[], tuple[Hypotheses, list[str]]], sentences: in
 def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Step:
     """Return a step that translates lines of text as in `generate.py`."""
     from generation.config import TranslationConfig
+    from generation.fast_decoding import prepare
     from generation.translation import best_translations
-    from model.fast.decoding import prepare
 
     place = our_device()
     model, tokenizers, texts = loaded(run, sentences)

@@ -158,8 +158,8 @@ def counted(write: Callable[[], int], expected: int) -> Step:
 def ours(name: str, batch: int, weights: str = "") -> Step:
     """Return a step with the project's sampling loop, in the default weight format if `weights` is empty."""
     from generation.config import SamplingConfig
+    from generation.fast_decoding import prepare
     from generation.sampling import generate
-    from model.fast.decoding import prepare
     from training.hardware.number_format import decoding_format
 
     place, (plain, shape) = our_device(), random_gpt(name)

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from generation.beam_step import Hypothesis, beam_step
 from generation.cuda.beam_search import GraphBeamSearch
+from generation.ensemble import Ensemble
 from generation.neighbours.datastore import Datastore
 from model.encoder_decoder import EncoderDecoder
-from model.ensemble import Ensemble
 
 
 @torch.inference_mode()

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from generation.config import SamplingConfig, sampling_problems
 from generation.cuda.sampling import GraphSampling
+from generation.ensemble import Ensemble
 from generation.next_token import UniformDraws, next_token
 from generation.sequences import Sequences
-from model.ensemble import Ensemble
 from model.gpt import GPT
 
 

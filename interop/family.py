@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import fields
 
-from model.config import ModelConfig
-
-FOREIGN = (
-    "block",
-    "norm_eps",
-    "norm_gain",
-    "rotary_base",
-    "rotary_fraction",
-    "embedding_norm",
-    "embedding_scale",
-    "output_bias",
-    "logit_cap",
-)
-"""Options of `init_from`: models of other programs need them."""
+from model.config import IMPORTED, ModelConfig
 
 ACTIVATIONS = ("relu2", "gelu", "swiglu")
 
@@ -31,7 +18,7 @@ def foreign_options(config: ModelConfig, program: str, carried: Container[str] =
     default = {field.name: field.default for field in fields(ModelConfig)}
     found = {
         f"model.{key}={getattr(config, key)}: is not carried to {program}": f"model.{key}={default[key]}"
-        for key in FOREIGN
+        for key in IMPORTED
         if key not in carried and getattr(config, key) != default[key]
     }
     if "activation" not in carried and config.activation not in ACTIVATIONS:

@@ -101,11 +101,11 @@ def circuits(
     else:
         vectors, blocks = _vectors(model.target_embedding, targets), model.decoder
     block = cast(DecoderBlock | EncoderBlock, blocks[layer])
-    read = _read(blocks, (kind, layer), vectors)
+    read = _read(model, blocks, (kind, layer), vectors)
     if kind == "cross":
         assert isinstance(model, EncoderDecoder)
         assert isinstance(block, CrossDecoderBlock)
-        memory = model.encoder_norm(_read(model.encoder, None, _vectors(model.source_embedding, sources)))
+        memory = model.encoder_norm(_read(model, model.encoder, None, _vectors(model.source_embedding, sources)))
         module: SelfAttention | CrossAttention = block.cross_attention
         query, key, value = _cross(block.cross_attention, read, memory)
     else:
@@ -128,11 +128,11 @@ def _vectors(embedding: Embedding, ids: Tensor) -> Tensor:
     return vectors if embedding.norm is None else embedding.norm(vectors)
 
 
-def _read(blocks: nn.ModuleList, place: tuple[str, int] | None, x: Tensor) -> Tensor:
+def _read(model: Model, blocks: nn.ModuleList, place: tuple[str, int] | None, x: Tensor) -> Tensor:
     """Return what the branch (kind, layer) reads of the vectors x [1, N, C] of tokens on the direct path: normed, in a
     post-norm model by all norms before it. place None: what leaves the last block."""
     stack = [cast(DecoderBlock | EncoderBlock, block) for block in blocks]
-    post_norm = stack[0].arrangement == "post_norm"
+    post_norm = model.config.block == "post_norm"
     for branch, norm in branch_norms(stack):
         if branch == place:
             return x if post_norm else norm(x)

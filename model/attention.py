@@ -1,7 +1,7 @@
 """Define attention, softmax(Q Kᵀ / √D) V, and the three thin modules that use it.
 
 `reference_attention` is the definition; `attention` computes the same function with the fastest kernel. Every module
-calls `attention` through its attribute `attend`, the hook that `model.recording` replaces.
+calls `attention` through its attribute `attend`: the hook for those who want to see queries, keys or weights.
 """
 
 from __future__ import annotations
@@ -11,21 +11,14 @@ from torch import Tensor, nn
 
 from model.cache import KVCache
 from model.config import ModelConfig
-from model.fast import accelerated_by
-from model.fast.attention import fast_attention
+from model.embedding import rotate
+from model.fast import accelerated_by, fast_attention
 from model.layers import make_rms_norm
-from model.masks import visible_keys
-from model.positions import rotate
+from model.masks import Mask, visible_keys
 
 
 def reference_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    causal: bool = False,
-    key_mask: Tensor | None = None,
-    dropout: float = 0.0,
+    query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, key_mask: Mask = None, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Return softmax(Q Kᵀ / √D) V and the weights softmax(Q Kᵀ / √D) (Vaswani et al. 2017, eq. 1), in float32.
 
@@ -49,13 +42,7 @@ def reference_attention(
 
 @accelerated_by(fast_attention)
 def attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    causal: bool = False,
-    key_mask: Tensor | None = None,
-    dropout: float = 0.0,
+    query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, key_mask: Mask = None, dropout: float = 0.0
 ) -> Tensor:
     """Return the output of `reference_attention`, [B, H, T, D] in the query's dtype; the arguments are the same."""
     output, _ = reference_attention(query, key, value, causal=causal, key_mask=key_mask, dropout=dropout)
@@ -63,12 +50,13 @@ def attention(
 
 
 class Attention(nn.Module):
-    """The parts shared by all three modules: heads, the output projection and the hook for recording."""
+    """The parts shared by all three modules: heads, the output projection and the hook."""
 
     attend = staticmethod(attention)
-    """The hook: `record_attention` temporarily replaces it on individual modules."""
+    """The hook: `model.recording` and guided alignment replace it on individual modules."""
 
     def __init__(self, config: ModelConfig, kind: str, layer: int) -> None:
+        """kind: decoder, encoder or cross; with the layer it names the module in recordings."""
         super().__init__()
         self.kind = kind
         self.layer = layer
@@ -78,9 +66,7 @@ class Attention(nn.Module):
         self.attention_dropout = config.attention_dropout
         self.output = nn.Linear(config.width, config.width, bias=config.bias)
 
-    def _mix(
-        self, query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, key_mask: Tensor | None = None
-    ) -> Tensor:
+    def _mix(self, query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, key_mask: Mask = None) -> Tensor:
         """Attend with all heads [B, H, T, D] and project the result to [B, T, C]."""
         probability = self.attention_dropout if self.training else 0.0
         mixed = self.attend(query, key, value, causal=causal, key_mask=key_mask, dropout=probability)  # [B, H, T, D]
@@ -92,9 +78,8 @@ class SelfAttention(Attention):
 
     def __init__(self, config: ModelConfig, kind: str, layer: int) -> None:
         super().__init__(config, kind, layer)
-        self.query_key_value = nn.Linear(
-            config.width, (config.heads + 2 * self.kv_heads) * self.head_width, bias=config.bias
-        )
+        rows = (config.heads + 2 * self.kv_heads) * self.head_width
+        self.query_key_value = nn.Linear(config.width, rows, bias=config.bias)
         # One gain for both queries and keys: only its product matters, and both are then normalised in one pass.
         self.query_key_norm = make_rms_norm(config, self.head_width) if config.qk_norm else None
 
@@ -113,7 +98,8 @@ class SelfAttention(Attention):
                 query_key = self.query_key_norm(query_key)
             if rotation is not None:
                 query_key = rotate(query_key, rotation)
-            query, key = query_key.to(value.dtype).split((self.heads, self.kv_heads), dim=2)
+            query_key = query_key.to(value.dtype)  # autocast gives norms in float32, but the projection in bfloat16
+            query, key = query_key.split((self.heads, self.kv_heads), dim=2)
         return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
 
 
@@ -142,14 +128,6 @@ class CrossAttention(Attention):
         self.query = nn.Linear(config.width, config.width, bias=config.bias)
         self.key_value = nn.Linear(config.width, 2 * self.kv_heads * self.head_width, bias=config.bias)
         self.query_key_norm = make_rms_norm(config, self.head_width) if config.cross_qk_norm else None
-        self.keeps_queries = False
-        self.kept: tuple[Tensor, Tensor] | None = None
-        """With `keeps_queries`: queries [B, H, T, D] and keys of the last training batch, for guided alignment."""
-
-    def train(self, mode: bool = True) -> CrossAttention:
-        """Set the mode as in torch, and drop `kept`, whose tensors belong to a graph: the model could not be copied."""
-        self.kept = None
-        return super().train(mode)
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values [B, Hkv, S, D] of the encoder output [B, S, C]; computed once per source."""
@@ -164,7 +142,4 @@ class CrossAttention(Attention):
         query = self.query(x).unflatten(-1, (-1, self.head_width))  # [B, T, H, D]
         if self.query_key_norm is not None:
             query = self.query_key_norm(query).to(value.dtype)
-        query = query.transpose(1, 2)
-        if self.keeps_queries and self.training:
-            self.kept = query, key
-        return self._mix(query, key, value, key_mask=source_mask)
+        return self._mix(query.transpose(1, 2), key, value, key_mask=source_mask)

@@ -1,8 +1,9 @@
-"""Transformer blocks: attention and MLP, each the input of a residual connection."""
+"""Transformer blocks: x + attention(norm(x)), then x + mlp(norm(x)).
+
+Blocks that join their branches to x in another way are in `model.block_variants`.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from torch import Tensor, nn
 
@@ -11,76 +12,48 @@ from model.cache import KVCache
 from model.config import ModelConfig
 from model.layers import Dropout, FeedForward, make_norm
 
-Branch = tuple[nn.Module, Callable[[Tensor], Tensor]]
-"""A norm, and the function that the block adds to the residual stream: attention or MLP."""
-
 
 class Block(nn.Module):
-    """The parts shared by all three blocks: how the branches are joined to the residual stream."""
+    """The parts of every block: self-attention and MLP, a norm before each, and one dropout for what they return."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, attention: SelfAttention) -> None:
         super().__init__()
-        self.arrangement = config.block
-        self.dropout = Dropout(config.dropout)
-
-    def join(self, x: Tensor, *branches: Branch) -> Tensor:
-        """Add the branches to the residual stream x [B, T, C] as `config.block` says."""
-        if self.arrangement == "parallel":
-            return sum((self.dropout(branch(norm(x))) for norm, branch in branches), start=x)
-        for norm, branch in branches:
-            if self.arrangement == "pre_norm":
-                x = x + self.dropout(branch(norm(x)))
-            else:
-                x = norm(x + self.dropout(branch(x)))
-        return x
+        self.dropout = Dropout(config.dropout)  # without parameters, so one serves all branches
+        self.attention_norm = make_norm(config)
+        self.attention = attention
+        self.feed_forward_norm = make_norm(config)
+        self.feed_forward = FeedForward(config)
 
 
 class EncoderBlock(Block):
     """Self-attention over the whole source, followed by the MLP."""
 
     def __init__(self, config: ModelConfig, layer: int) -> None:
-        super().__init__(config)
-        self.attention_norm = make_norm(config)
-        self.attention = SelfAttention(config, "encoder", layer)
-        self.feed_forward_norm = make_norm(config)
-        self.feed_forward = FeedForward(config)
+        super().__init__(config, SelfAttention(config, "encoder", layer))
 
     def forward(self, x: Tensor, rotation: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """Map x [B, S, C] to [B, S, C]; mask [B, S] bool, True = real token."""
-        return self.join(
-            x,
-            (self.attention_norm, lambda y: self.attention(y, rotation, mask)),
-            (self.feed_forward_norm, self.feed_forward),
-        )
-
-    def residual_outputs(self) -> list[nn.Linear]:
-        """Return the layers whose output is added to the residual stream."""
-        return [self.attention.output, self.feed_forward.project]
+        # No causal mask: the whole source is known before the first target token is predicted.
+        x = x + self.dropout(self.attention(self.attention_norm(x), rotation, mask))
+        return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
 
 class DecoderBlock(Block):
     """Causal self-attention, followed by the MLP."""
 
+    attention: CausalSelfAttention
+
     def __init__(self, config: ModelConfig, layer: int) -> None:
-        super().__init__(config)
-        self.attention_norm = make_norm(config)
-        self.attention = CausalSelfAttention(config, "decoder", layer)
-        self.feed_forward_norm = make_norm(config)
-        self.feed_forward = FeedForward(config)
+        super().__init__(config, CausalSelfAttention(config, "decoder", layer))
 
     def forward(
         self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None, documents: Tensor | None = None
     ) -> Tensor:
         """Map x [B, T, C] to [B, T, C]; cache and documents as in `CausalSelfAttention`."""
-        return self.join(
-            x,
-            (self.attention_norm, lambda y: self.attention(y, rotation, cache, documents)),
-            (self.feed_forward_norm, self.feed_forward),
-        )
-
-    def residual_outputs(self) -> list[nn.Linear]:
-        """Return the layers whose output is added to the residual stream."""
-        return [self.attention.output, self.feed_forward.project]
+        # Attention is the only place where tokens exchange information; the MLP treats each token by itself.
+        x = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache, documents))
+        # Neither sum is normalised: gradients flow back along x unchanged, through any number of blocks.
+        return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
 
 class CrossDecoderBlock(DecoderBlock):
@@ -100,16 +73,10 @@ class CrossDecoderBlock(DecoderBlock):
         cache: KVCache | None = None,
     ) -> Tensor:
         """Map x [B, T, C] to [B, T, C]; memory from `CrossAttention.keys_values`; source_mask [B, S] bool."""
-        return self.join(
-            x,
-            (self.attention_norm, lambda y: self.attention(y, rotation, cache)),
-            (self.cross_norm, lambda y: self.cross_attention(y, *memory, source_mask)),
-            (self.feed_forward_norm, self.feed_forward),
-        )
-
-    def residual_outputs(self) -> list[nn.Linear]:
-        """Return the layers whose output is added to the residual stream."""
-        return [self.attention.output, self.cross_attention.output, self.feed_forward.project]
+        x = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache))
+        # After self-attention, so that the query for the source knows what has been translated so far.
+        x = x + self.dropout(self.cross_attention(self.cross_norm(x), *memory, source_mask))
+        return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
 
 def blocks_of(model: nn.Module) -> list[Block]:

@@ -11,6 +11,11 @@ MOST_LAYERS = 1000
 
 ACTIVATIONS = ("relu2", "relu", "gelu", "gelu_tanh", "silu", "swiglu")
 BLOCKS = ("pre_norm", "post_norm", "parallel")
+IMPORTED = (
+    *("block", "norm_eps", "norm_gain", "rotary_base", "rotary_fraction"),
+    *("embedding_norm", "embedding_scale", "output_bias", "logit_cap"),
+)
+"""Options that only models from elsewhere need; most exporters do not carry them."""
 
 
 @dataclass
@@ -50,30 +55,11 @@ class ModelConfig:
     al. 2023). Heads that copy then need one layer instead of two, and are learned in fewer steps. Not part of the plain
     transformer."""
 
-    block: str = "pre_norm"
-    """How a block joins its branches, attention and MLP, to the residual stream x: `pre_norm`, x + f(norm(x)) one after
-    the other (Xiong et al. 2020; trains without warm-up); `post_norm`, norm(x + f(x)) (Vaswani et al. 2017; Marian);
-    `parallel`, x + f(norm(x)) + g(norm(x)) (Wang & Komatsuzaki 2021; GPT-J, Pythia)."""
-
     norm: str = "rms"
     """`rms` (Zhang & Sennrich 2019) or `layer` (Ba et al. 2016)."""
 
-    norm_eps: float | None = None
-    """Constant added to the variance in a norm. null uses 1e-6 (rms) or 1e-5 (layer)."""
-
-    norm_gain: bool = True
-    """A trained gain for each channel in every norm; false fixes all of them at 1, as NanoChat does. norm=rms only."""
-
     position: str = "rotary"
     """`rotary` (Su et al. 2021), `learned` or `sinusoidal` (Vaswani et al. 2017)."""
-
-    rotary_base: float = 10_000.0
-    """Rotary positions: the slowest pair of channels turns once in about 2 pi times as many tokens. Long contexts use
-    larger bases (Xiong et al. 2023)."""
-
-    rotary_fraction: float = 1.0
-    """Rotary positions: the fraction of a head's channels that turn with the position; the rest compares content alone
-    (Black et al. 2022, section 2.1: 0.25 in GPT-NeoX)."""
 
     activation: str = "relu2"
     """`relu2` (So et al. 2021; fastest on CPU), `relu`, `gelu` or its approximation `gelu_tanh` (Hendrycks & Gimpel
@@ -91,19 +77,6 @@ class ModelConfig:
     """Bias terms in linear layers and norms. Off by default: at these sizes biases slow training down without lowering
     the loss."""
 
-    embedding_norm: bool = False
-    """A norm after the embedding (Le Scao et al. 2022, section 3.2.2; BLOOM, NanoChat)."""
-
-    embedding_scale: float | None = None
-    """Factor of the token vectors before positions are added. null uses sqrt(width) with sinusoidal positions (Vaswani
-    et al. 2017, section 3.4), otherwise 1."""
-
-    output_bias: bool = False
-    """A bias for each token of the output projection: how frequent it is anyway (Marian)."""
-
-    logit_cap: float | None = None
-    """Soft limit c of the logits z: c tanh(z / c) (Gemma Team 2024; 15 in NanoChat)."""
-
     tie_embeddings: bool = True
     """Tie the output projection to the (target) token embedding (Press & Wolf 2017)."""
 
@@ -114,16 +87,47 @@ class ModelConfig:
     """Dropout on embeddings and on each residual branch: 0 for a single epoch over a large dataset, 0.1-0.3 for a small
     dataset."""
 
-    word_dropout: float = 0.0
-    """Probability of zeroing the whole vector of an input token (Gal & Ghahramani 2016): the model must infer the token
-    from its neighbours. Recommended for translation with few pairs (Sennrich & Zhang 2019): 0.1."""
-
     attention_dropout: float = 0.0
-    """Dropout on attention weights. Off by default: on a CPU any value above 0 rules out the fused kernel, and training
-    is 4-8% slower (baby GPT)."""
+    """Dropout on attention weights. Off by default: on a CPU any value above 0 rules out the fused kernel, which makes
+    training slower."""
 
     vocab_multiple: int = 1
     """Pad the vocabulary to a multiple of this (64 helps on a GPU, not on a CPU); padding is never predicted."""
+
+    # The options below are for models that come from elsewhere (`init_from`): a new model does not need them. They are
+    # not a dataclass of their own because every config.yaml and command line names them `model.NAME`.
+
+    block: str = "pre_norm"
+    """How a block joins its branches, attention and MLP, to the residual stream x: `pre_norm`, x + f(norm(x)) one after
+    the other (Xiong et al. 2020; trains without warm-up); `post_norm`, norm(x + f(x)) (Vaswani et al. 2017; Marian);
+    `parallel`, x + f(norm(x)) + g(norm(x)) (Wang & Komatsuzaki 2021; GPT-J, Pythia)."""
+
+    norm_eps: float | None = None
+    """Constant added to the variance in a norm. null uses 1e-6 (rms) or 1e-5 (layer)."""
+
+    norm_gain: bool = True
+    """A trained gain for each channel in every norm; false fixes all of them at 1, as NanoChat does. norm=rms only."""
+
+    rotary_base: float = 10_000.0
+    """Rotary positions: the slowest pair of channels turns once in about 2 pi times as many tokens. Long contexts use
+    larger bases (Xiong et al. 2023)."""
+
+    rotary_fraction: float = 1.0
+    """Rotary positions: the fraction of a head's channels that turn with the position; the rest compares content alone
+    (Black et al. 2022, section 2.1: 0.25 in GPT-NeoX)."""
+
+    embedding_norm: bool = False
+    """A norm after the embedding (Le Scao et al. 2022, section 3.2.2; BLOOM, NanoChat)."""
+
+    embedding_scale: float | None = None
+    """Factor of the token vectors before positions are added. null uses sqrt(width) with sinusoidal positions (Vaswani
+    et al. 2017, section 3.4), otherwise 1."""
+
+    output_bias: bool = False
+    """Bias of the output projection; it learns token frequencies (Marian)."""
+
+    logit_cap: float | None = None
+    """Soft limit c of the logits z: c tanh(z / c) (Gemma Team 2024; 15 in NanoChat)."""
 
     @property
     def head_width(self) -> int:
@@ -177,7 +181,7 @@ def problems(config: ModelConfig) -> list[str]:
     choices_of = {"block": BLOCKS, "norm": NORMS, "position": POSITIONS, "activation": ACTIVATIONS}
     for key, choices in choices_of.items():
         require(key, getattr(config, key) in choices, f"must be one of {', '.join(choices)}")
-    for key in ("dropout", "word_dropout", "attention_dropout"):
+    for key in ("dropout", "attention_dropout"):
         require(key, 0.0 <= getattr(config, key) < 1.0, "must be at least 0 and less than 1")
     for key in ("norm_eps", "rotary_base", "embedding_scale", "logit_cap"):
         value = getattr(config, key)

@@ -7,15 +7,15 @@ from typing import cast
 
 from torch import Tensor, nn
 
+from model.block_variants import arranged, make_final_norm
 from model.blocks import CrossDecoderBlock, EncoderBlock
 from model.cache import BeamCache, KVCache
 from model.config import ModelConfig, check
-from model.embedding import Embedding, make_rotary
+from model.embedding import Embedding, LanguageModel, make_rotary
 from model.initialisation import initialise
-from model.layers import capped, make_final_norm
 
 
-class EncoderDecoder(nn.Module):
+class EncoderDecoder(LanguageModel):
     """An encoder and a decoder stack, joined by cross-attention in every decoder block."""
 
     def __init__(self, config: ModelConfig, source_vocab: int, target_vocab: int, *, shared: bool = False) -> None:
@@ -30,32 +30,23 @@ class EncoderDecoder(nn.Module):
         self.config = config
         self.source_vocab = source_vocab
         self.vocab_size = target_vocab
-        rows = config.padded_vocab(target_vocab)
-        self.target_embedding = Embedding(config, rows)
-        self.source_embedding = Embedding(
-            config,
-            config.padded_vocab(source_vocab),
-            self.target_embedding.tokens if shared and config.share_embeddings else None,
-        )
+        self.target_embedding = Embedding(config, target_vocab)
+        table = self.target_embedding.tokens if shared and config.share_embeddings else None
+        self.source_embedding = Embedding(config, source_vocab, table)
         self.rotary = make_rotary(config)
-        self.encoder = nn.ModuleList([EncoderBlock(config, layer) for layer in range(config.encoder_depth)])
+        encoder_block, decoder_block = arranged(EncoderBlock, config), arranged(CrossDecoderBlock, config)
+        self.encoder = nn.ModuleList([encoder_block(config, layer) for layer in range(config.encoder_depth)])
         self.encoder_norm = make_final_norm(config)
-        self.decoder = nn.ModuleList([CrossDecoderBlock(config, layer) for layer in range(config.layers)])
+        self.decoder = nn.ModuleList([decoder_block(config, layer) for layer in range(config.layers)])
         self.decoder_norm = make_final_norm(config)
-        self.head = nn.Linear(config.width, rows, bias=config.output_bias)
-        if config.tie_embeddings:
-            self.head.weight = self.target_embedding.tokens.weight
-        initialise(self, self.head, config)
+        self.add_head(self.target_embedding)
+        initialise(self)
 
-    @property
-    def output_weight(self) -> Tensor:
-        """Return the output projection [V, C] without the padding rows of the vocabulary: for a fused loss."""
-        return self.head.weight[: self.vocab_size]
-
-    @property
-    def output_bias(self) -> Tensor | None:
-        """Return the bias [V] of the output projection, without the padding rows; None if it has none."""
-        return None if self.head.bias is None else self.head.bias[: self.vocab_size]
+    def forward(
+        self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, cache: KVCache | None = None
+    ) -> Tensor:
+        """Return logits [B, T, V] of the token after each token of `target`; arguments as in `features`."""
+        return self.logits(self.features(source, target, source_mask, cache))
 
     def encode(self, source: Tensor, source_mask: Tensor | None = None) -> Tensor:
         """Encode source [B, S] int64 to memory [B, S, C]; source_mask [B, S] bool, True = real token, None if all are.
@@ -86,16 +77,6 @@ class EncoderDecoder(nn.Module):
         if not cache.memory:
             self.read(source, source_mask, cache)
         return self._decode(target, cache.memory, cache.source_mask, cache)
-
-    def forward(
-        self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, cache: KVCache | None = None
-    ) -> Tensor:
-        """Return logits [B, T, V] of the token after each token of `target`; arguments as in `features`."""
-        return self.logits(self.features(source, target, source_mask, cache))
-
-    def logits(self, features: Tensor) -> Tensor:
-        """Project features [..., C] to logits [..., V], without the padding rows of the vocabulary."""
-        return capped(self.head(features)[..., : self.vocab_size], self.config.logit_cap)
 
     def next_features(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """Return `features` [B, T, C] of the new tokens [B, T], given a cache that already holds the source.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from model.blocks import DecoderBlock, EncoderBlock
-from model.config import ModelConfig
-from model.positions import LearnedPositions
+from model.attention import Attention
+from model.blocks import Block, DecoderBlock, EncoderBlock, blocks_of
+from model.embedding import LanguageModel, LearnedPositions
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, head: nn.Linear, config: ModelConfig) -> None:
+def initialise(model: LanguageModel) -> None:
     """Draw every parameter of a model from torch's default generator.
 
     parameter                              standard deviation     why
@@ -25,6 +25,7 @@ def initialise(model: nn.Module, head: nn.Linear, config: ModelConfig) -> None:
 
     N counts two branches per block, three with cross-attention; the scaling is GPT-2's.
     """
+    config, head = model.config, model.head
     for module in model.modules():
         if isinstance(module, nn.Linear) and module is not head:
             nn.init.normal_(module.weight, std=module.in_features**-0.5)
@@ -39,6 +40,12 @@ def initialise(model: nn.Module, head: nn.Linear, config: ModelConfig) -> None:
     if head.bias is not None:
         nn.init.zeros_(head.bias)
     for kind in (EncoderBlock, DecoderBlock):
-        outputs = [layer for block in model.modules() if isinstance(block, kind) for layer in block.residual_outputs()]
+        outputs = [layer for block in blocks_of(model) if isinstance(block, kind) for layer in residual_outputs(block)]
         for layer in outputs:
             layer.weight.mul_(len(outputs) ** -0.5)
+
+
+def residual_outputs(block: Block) -> list[nn.Linear]:
+    """Return the layers of a block whose output is added to the residual stream."""
+    attentions = [module.output for module in block.children() if isinstance(module, Attention)]
+    return [*attentions, block.feed_forward.project]

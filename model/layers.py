@@ -1,4 +1,4 @@
-"""The small layers: normalisation, dropout and the MLP."""
+"""The small layers of a block: normalisation, dropout and the MLP."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.fast import accelerated_by
-from model.fast.layers import fast_dropout, fast_rms_norm
+from model.fast import accelerated_by, fast_dropout, fast_rms_norm
 
 
 @accelerated_by(fast_rms_norm)
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Return x / RMS(x) * weight over the last dimension of x [..., C] (Zhang & Sennrich 2019), computed in float32 or
-    wider."""
+    """Return x / RMS(x) * weight over the last dimension of x, in float32 or wider (Zhang & Sennrich 2019)."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     scale = (wide.square().mean(dim=-1, keepdim=True) + eps).rsqrt()  # [..., 1]
     return (wide * scale * weight).to(x.dtype)
@@ -59,11 +57,6 @@ def make_norm(config: ModelConfig) -> nn.Module:
     return nn.LayerNorm(config.width, 1e-5 if config.norm_eps is None else config.norm_eps, bias=config.bias)
 
 
-def make_final_norm(config: ModelConfig) -> nn.Module:
-    """Create the norm at the end of a stack of blocks; a post-norm block ends with a norm itself."""
-    return nn.Identity() if config.block == "post_norm" else make_norm(config)
-
-
 class Dropout(nn.Dropout):
     """Apply `dropout` in training and the identity in evaluation (Srivastava et al. 2014)."""
 
@@ -85,8 +78,8 @@ NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """The MLP of a block: expand, apply the nonlinearity, project back; [..., C] to [..., C].
 
-    `gelu`: Hendrycks & Gimpel 2016, the exact form (the tanh form is four times slower on a CPU). `relu2`: the square
-    of ReLU, So et al. 2021. `swiglu`: SiLU(x W) * (x U), Shazeer 2020, with W and U in one matrix.
+    `gelu`: Hendrycks & Gimpel 2016, the exact form (on a CPU the tanh form is slower). `relu2`: the square of ReLU, So
+    et al. 2021. `swiglu`: SiLU(x W) * (x U), Shazeer 2020, with W and U in one matrix.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -108,6 +101,5 @@ class FeedForward(nn.Module):
 
 
 def capped(logits: Tensor, cap: float | None) -> Tensor:
-    """Return c tanh(logits / c) for `config.logit_cap` c (Gemma Team 2024, section 2); the logits themselves if it is
-    None."""
+    """Return c tanh(logits / c) for `config.logit_cap` c (Gemma Team 2024, section 2); the logits if it is None."""
     return logits if cap is None else cap * (logits / cap).tanh()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+Mask = Tensor | None
+"""Which keys may be attended to: bool, [B, S] or for each query [B, T, S]; None if all may."""
 
-def visible_keys(query: Tensor, key: Tensor, causal: bool, key_mask: Tensor | None) -> Tensor | None:
+
+def visible_keys(query: Tensor, key: Tensor, causal: bool, key_mask: Mask) -> Tensor | None:
     """Return which query sees which key: bool, broadcastable to [B, H, T, S]; None if every query sees every key."""
     queries, keys = query.shape[2], key.shape[2]
     if causal and queries > keys:

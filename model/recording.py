@@ -1,7 +1,7 @@
 """Record attention: the weights, outputs and values of all heads in a forward pass.
 
 Every attention module calls its attribute `attend`, by default `attention`. `record_attention` replaces this hook on
-each module of a model inside a `with` block, by the definition, and keeps the weights; outside of the block no weight
+each module of a model inside a `with` block, by the definition, and stores the weights; outside of the block no weight
 matrix is kept alive.
 """
 
@@ -82,11 +82,13 @@ def record_attention(model: nn.Module) -> Iterator[AttentionRecording]:
     On exit the model is restored and only the recording holds the maps. One recording at a time per model.
     """
     recording = AttentionRecording()
-    modules = [module for module in model.modules() if isinstance(module, Attention)]
-    for module in modules:
+    before = {module: vars(module).get("attend") for module in model.modules() if isinstance(module, Attention)}
+    for module in before:
         module.attend = partial(recording._attend, module)
     try:
         yield recording
     finally:
-        for module in modules:
+        for module, attend in before.items():
             del module.attend
+            if attend is not None:  # guided alignment has replaced the hook too
+                module.attend = attend

@@ -25,7 +25,6 @@ FREE_ON_RESUME = (
     "attention",
     "model.dropout",
     "model.attention_dropout",
-    "model.word_dropout",
     "data.path",
     "data.valid_path",
     "data.test_path",

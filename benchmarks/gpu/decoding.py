@@ -19,9 +19,9 @@ from benchmarks.report import number
 from benchmarks.results import Row
 from benchmarks.sample import SHAPES
 from generation.beam_search import beam_search
+from generation.fast_decoding import prepare
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
-from model.fast.decoding import prepare
 from training.hardware.device import choose_hardware
 from training.hardware.number_format import decoding_format
 

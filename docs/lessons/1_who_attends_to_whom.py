@@ -21,7 +21,7 @@ from figures import beside, compare, graphs, picture, show
 from attention_maps.draw.canvas import heat_map, small_multiples
 from attention_maps.record.recording import Key, Kind, Recording, Sample, Tokens, tokens
 from model.attention import attention, reference_attention
-from model.fast.attention import attention_backend
+from training.hardware.gpu_attention import attention_backend
 
 ENGLISH, JAPANESE = ["nah", "I", "d", "win"], ["いいえ", "勝つ", "さ"]
 

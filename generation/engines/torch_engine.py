@@ -6,13 +6,13 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 
 from data.tokens.tokenizer import Tokenizer
 from generation.config import GenerateConfig
+from generation.fast_decoding import prepare
 from generation.neighbours.translation_memory import TranslationMemory
 from generation.sampling import generate
 from generation.translated import Translation
 from generation.translation import translate
 from generation.writing import BATCH
 from model.encoder_decoder import EncoderDecoder
-from model.fast.decoding import prepare
 from model.gpt import GPT
 
 

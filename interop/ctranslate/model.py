@@ -22,11 +22,10 @@ from interop.ctranslate.limits import refusals
 from interop.family import advised
 from model.blocks import CrossDecoderBlock, DecoderBlock, EncoderBlock
 from model.config import ModelConfig
-from model.embedding import Embedding
+from model.embedding import Embedding, SinusoidalPositions
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.layers import RMSNorm
-from model.positions import SinusoidalPositions
 
 ACTIVATIONS = {
     "relu2": Activation.RELU,

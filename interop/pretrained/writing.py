@@ -21,7 +21,7 @@ from interop.pretrained.folder import CONFIG, WEIGHTS, settled
 from interop.pretrained.tokenizers import FAST
 from interop.pretrained.values import Values
 
-IRRELEVANT = ("dropout", "word_dropout", "attention_dropout", "vocab_multiple", "mask_documents")
+IRRELEVANT = ("dropout", "attention_dropout", "vocab_multiple", "mask_documents")
 """Settings that do not change what a trained model computes."""
 
 

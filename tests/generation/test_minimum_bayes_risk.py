@@ -19,6 +19,7 @@ from generation.beam_search import beam_search
 from generation.beam_step import Hypothesis
 from generation.command_line import parse_command
 from generation.config import MBRConfig, NeighbourConfig, TranslationConfig
+from generation.ensemble import TranslatorEnsemble
 from generation.mbr.epsilon_sampling import epsilon_sampling, keep_epsilon, seed_of
 from generation.mbr.most_similar import chrf_matrix, most_similar
 from generation.neighbours.translation_memory import TranslationMemory
@@ -26,7 +27,6 @@ from generation.translated import Translation, longest_target
 from generation.translation import best_translations, translate, translate_part
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
-from model.ensemble import TranslatorEnsemble
 from training.evaluation.reports.settings import parse_settings
 
 Translator = tuple[EncoderDecoder, list[Tokenizer], TranslationMemory]

@@ -9,12 +9,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from configs.errors import UserError
 from model.attention import attention
 from model.config import ModelConfig
-from model.fast.attention import attention_backend
 from model.gpt import GPT
 from tests.gpu.device import DEVICE, marks, needs_cuda
 from training.config import OptimConfig, TrainConfig
 from training.hardware.device import choose_hardware
-from training.hardware.gpu_attention import check_attention, describe_attention, training_kernels
+from training.hardware.gpu_attention import attention_backend, check_attention, describe_attention, training_kernels
 from training.loss import projected_loss
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.weights import Weights

@@ -13,10 +13,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from model.attention import attention, reference_attention
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
-from model.fast.attention import attention_backend
 from model.gpt import GPT
 from model.masks import document_mask
 from tests.gpu.device import DEVICE, marks, needs_cuda
+from training.hardware.gpu_attention import attention_backend
 from training.loss import batch_loss
 
 pytestmark = marks

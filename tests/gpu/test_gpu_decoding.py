@@ -19,10 +19,10 @@ from generation.beam_search import beam_search
 from generation.config import SamplingConfig
 from generation.cuda.graph import GraphRunner
 from generation.cuda.host_copy import HostCopy
+from generation.fast_decoding import prepare
 from generation.sampling import generate
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
-from model.fast.decoding import prepare
 from model.gpt import GPT
 from tests.conftest import ROOT, environment
 from tests.gpu.device import DEVICE, ON_GPU, marks, needs_cuda

@@ -32,7 +32,6 @@ def test_the_default_configuration_has_no_problems() -> None:
         ({"activation": "tanh"}, "model.activation"),
         ({"dropout": 1.0}, "model.dropout"),
         ({"attention_dropout": -0.1}, "model.attention_dropout"),
-        ({"word_dropout": 1.0}, "model.word_dropout"),
         ({"block": "sandwich"}, "model.block"),
         ({"norm_eps": 0.0}, "model.norm_eps"),
         ({"norm": "layer", "norm_gain": False}, "model.norm_gain"),

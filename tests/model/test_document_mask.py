@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from generation.fast_decoding import prepare
 from model.config import ModelConfig
-from model.fast.decoding import prepare
 from model.gpt import GPT
 from model.layers import RMSNorm
 from model.masks import document_mask

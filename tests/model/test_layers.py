@@ -10,9 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from model.config import ACTIVATIONS, ModelConfig
-from model.embedding import Embedding
+from model.embedding import RotaryPositions, SinusoidalPositions, rotate
 from model.layers import Dropout, FeedForward, capped, dropout, make_norm
-from model.positions import RotaryPositions, SinusoidalPositions, rotate
 
 
 @pytest.mark.slow
@@ -168,18 +167,3 @@ def test_layer_norm_has_a_bias_only_when_configured() -> None:
     assert make_norm(config).bias is None
     x = torch.randn(3, 128)
     torch.testing.assert_close(make_norm(ModelConfig(norm="layer", bias=True))(x), F.layer_norm(x, (128,)))
-
-
-def test_word_dropout_zeroes_whole_tokens() -> None:
-    """Guards against dropout of single entries, a wrong rate, and word dropout in evaluation."""
-    torch.manual_seed(1)
-    config = ModelConfig(width=16, heads=2, word_dropout=0.3)
-    embedding = Embedding(config, 50)
-    tokens = torch.randint(50, (64, 100))
-    plain = embedding.eval()(tokens)
-    assert torch.equal(plain, embedding.tokens(tokens))
-    dropped = embedding.train()(tokens)
-    zeroed = (dropped == 0).all(dim=-1)
-    assert torch.equal(zeroed, (dropped == 0).any(dim=-1))
-    assert zeroed.float().mean().item() == pytest.approx(0.3, abs=0.02)
-    torch.testing.assert_close(dropped[~zeroed], plain[~zeroed] / 0.7)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from model.config import ACTIVATIONS, BLOCKS, NORMS, POSITIONS, ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.initialisation import residual_outputs
 from tests.model.conftest import FLAVOURS as OTHERS
 
 OURS = ("relu2", "gelu", "swiglu")
@@ -149,7 +150,7 @@ def test_residual_outputs_start_small_and_gains_at_one(config: ModelConfig) -> N
     deep = ModelConfig(**{**vars(config), "layers": 8, "encoder_layers": 4})
     model = EncoderDecoder(deep, 19, 23)
     for blocks, branches in ((model.encoder, 8), (model.decoder, 24)):
-        for layer in (layer for block in blocks for layer in block.residual_outputs()):
+        for layer in (layer for block in blocks for layer in residual_outputs(block)):
             expected = (layer.in_features * branches) ** -0.5
             assert layer.weight.std().item() == pytest.approx(expected, rel=0.1)
     query = model.decoder[0].cross_attention.query.weight

@@ -25,8 +25,7 @@ from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.token_rows import token_rows_of
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
-from model.fast import layers as fast_layers
-from model.fast.layers import masks_of_compiled_code
+from model.fast import _RMSNorm
 from model.gpt import GPT
 from tests.training.tiny_trainer import pairs, trainer
 from training.config import TrainConfig, TrainerConfig
@@ -34,7 +33,7 @@ from training.guided_alignment.guidance import Guidance
 from training.guided_alignment.translation_table import learn_translations
 from training.hardware import recomputation
 from training.hardware.compilation import CompiledLoss, training_loss
-from training.hardware.compiled_check import BOUNDS, Difference, largest_difference
+from training.hardware.compiled_check import BOUNDS, Difference, largest_difference, masks_of_compiled_code
 from training.hardware.device import Hardware
 from training.loss import TrainingLoss
 from training.optimizer.weights import Weights
@@ -72,7 +71,7 @@ GPTS = {
     "post-norm": Kind({"block": "post_norm", "position": "sinusoidal", "activation": "relu", "output_bias": True}),
     "shift": Kind({"token_shift": True, "activation": "silu", "embedding_scale": 3.0, "feed_forward": 40}),
     "documents": Kind({"mask_documents": True, "vocab_multiple": 64}, chunked=True),
-    "dropout": Kind({"dropout": 0.2, "word_dropout": 0.1, "attention_dropout": 0.1}),
+    "dropout": Kind({"dropout": 0.2, "attention_dropout": 0.1}),
     "chunks": Kind(trainer={"label_smoothing": 0.1}, chunked=True),
     "cap": Kind({"dropout": 0.2, "logit_cap": 5.0}, {"label_smoothing": 0.1}),
     "recomputed": Kind({"dropout": 0.2}, {"recompute": True}),
@@ -217,7 +216,7 @@ def test_wrong_compiled_gradients_are_noticed_before_a_step(
     task: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against the fault of torch 2.11, planted by hand: an exact loss with wrong gradients."""
-    monkeypatch.setattr(fast_layers._RMSNorm, "backward", staticmethod(zero_gain))
+    monkeypatch.setattr(_RMSNorm, "backward", staticmethod(zero_gain))
     kind, said = Kind(task=task), []
     batch = batch_of(kind)
     loss = loss_of(kind, "on", dtype)

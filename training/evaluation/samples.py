@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from data.tokens.tokenizer import Tokenizer
 from generation.config import SamplingConfig
+from generation.fast_decoding import prepare
 from generation.sampling import generate
-from model.fast.decoding import prepare
 from model.gpt import GPT
 from model.size import count_parameters
 from training.hardware.number_format import decoding_format

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from data.batches.batch import IGNORED, Batch, BatchStream
 from data.batches.pairs import PairStream
+from model.attention import attention
 from model.blocks import CrossDecoderBlock
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
@@ -40,13 +41,33 @@ def guided_heads(config: ModelConfig, weight: float) -> list[GuidedHead]:
     return [predicts] if below[:2] == predicts[:2] else [below, predicts]  # a model may have a single head
 
 
+class StoredQueries:
+    """Takes the place of the hook `attend` of a cross-attention: attends as before, and stores queries and keys."""
+
+    last: tuple[Tensor, Tensor]
+    """Queries [B, H, T, D] and keys [B, Hkv, S, D] of the last training batch."""
+
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, **settings: Any) -> Tensor:
+        """As `attention`."""
+        if torch.is_grad_enabled():  # not in evaluation
+            self.last = query, key
+        return attention(query, key, value, **settings)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StoredQueries:
+        """Return a hook without tensors: those of a graph cannot be copied, and a copy of the model has its own."""
+        return StoredQueries()
+
+
 class Guidance:
     """Adds the loss of guided alignment to the training loss of a translator."""
 
     def __init__(self, model: EncoderDecoder, table: TranslationTable, weight: float) -> None:
         self.model, self.table, self.weight = model, table, weight
-        for block in model.decoder:  # all of them, so that they are compiled once
-            cast(CrossDecoderBlock, block).cross_attention.keeps_queries = True
+        self.stored: list[StoredQueries] = []
+        """Queries and keys of each decoder layer; all layers have the same hook, so that they are compiled once."""
+        for block in model.decoder:
+            self.stored.append(StoredQueries())
+            cast(CrossDecoderBlock, block).cross_attention.attend = self.stored[-1]
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the weighted loss for the batch of the last forward pass, in nats, summed over its target tokens.
@@ -56,9 +77,7 @@ class Guidance:
         assert batch.source is not None
         total = torch.zeros((), device=batch.source.device)
         for layer, head, reads in guided_heads(self.model.config, self.weight):
-            module = cast(CrossDecoderBlock, self.model.decoder[layer]).cross_attention
-            assert module.kept is not None
-            query, key = module.kept  # [B, H, T, D], [B, Hkv, S, D]
+            query, key = self.stored[layer].last  # [B, H, T, D], [B, Hkv, S, D]
             with torch.no_grad():
                 wanted = self.table.alignment(batch.source, batch.inputs if reads else batch.targets)  # [B, T, S]
                 wanted = wanted * (batch.targets != IGNORED).unsqueeze(2)  # a copy made by `in_lockstep` costs nothing

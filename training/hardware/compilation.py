@@ -18,12 +18,11 @@ from torch import Tensor
 from configs.errors import UserError
 from data.batches.batch import Batch
 from model.blocks import blocks_of
-from model.fast.layers import masks_of_compiled_code
 from model.gpt import GPT
 from model.size import count_parameters
 from training.config import TrainConfig
 from training.guided_alignment.guidance import Guidance
-from training.hardware.compiled_check import WrongGradient, largest_difference
+from training.hardware.compiled_check import WrongGradient, largest_difference, masks_of_compiled_code
 from training.hardware.device import Hardware
 from training.hardware.gpu_attention import allowed_kernels
 from training.hardware.number_format import instruction_set
@@ -195,7 +194,7 @@ def reason_of(error: Exception) -> str:
 def uses_dropout(model: Model) -> bool:
     """Whether a forward pass in training draws random numbers."""
     config = model.config
-    return max(config.dropout, config.word_dropout, config.attention_dropout) > 0
+    return max(config.dropout, config.attention_dropout) > 0
 
 
 def training_loss(

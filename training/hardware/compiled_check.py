@@ -7,11 +7,14 @@ within an `autograd.Function` to gradients that are zero, or that look healthy a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from model import fast
 
 BOUNDS = {torch.float32: 0.01, torch.bfloat16: 0.2}
 """Largest relative error of a gradient that rounding may cause, by compute dtype. Seen in untrained models: up to 4e-6
@@ -25,6 +28,16 @@ _LOSS = "the loss"
 _FLOOR = 0.05
 """A gradient much smaller than all others consists of rounding errors, as that of the bias of keys, which is 0. Its
 error is divided by this share of the root mean square of all gradients."""
+
+
+@contextmanager
+def masks_of_compiled_code() -> Iterator[None]:
+    """Draw the dropout masks that compiled code draws from the same random state, to compare the results of both."""
+    before, fast.hash_masks = fast.hash_masks, True
+    try:
+        yield
+    finally:
+        fast.hash_masks = before
 
 
 class WrongGradient(Exception):

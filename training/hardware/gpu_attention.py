@@ -1,8 +1,14 @@
 """Choose the attention kernels of a GPU, log those that run, and reject configs that would use the slow kernel.
 
 The slow kernel, `math`, writes the whole attention matrix to memory. Torch uses it silently if no fused kernel supports
-the inputs; here it is excluded, and such a run raises UserError at the start. The rules follow torch's `sdp_utils.cpp`.
-On CPUs and Apple GPUs this module has no effect; see `model.fast.attention`.
+the inputs; here it is excluded, and such a run raises UserError at the start. The rules follow torch's `sdp_utils.cpp`
+(2.11 to 2.13). On CPUs and Apple GPUs this module has no effect; see `model.fast`.
+
+Training a decoder passes the causal flag and no mask, which flash and cuDNN support in bf16. Encoder and
+cross-attention pass neither if no row of the batch is padded, and so run the same kernels; otherwise they pass a mask
+[B, 1, 1, S], which flash does not support but cuDNN and the efficient kernel do. (Any S: the efficient kernel reads
+rows of 8, and torch pads the mask.) Only the efficient kernel supports float32; it needs as many key heads as query
+heads.
 """
 
 from __future__ import annotations
@@ -20,7 +26,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from configs.errors import UserError
 from model.attention import attention
 from model.config import ModelConfig
-from model.fast.attention import attention_backend
+from model.fast import explicit_is_faster, fused_arguments
+from model.masks import Mask
 from training.config import TrainConfig
 from training.hardware.device import Hardware
 
@@ -150,6 +157,24 @@ def describe_attention(config: TrainConfig, hardware: Hardware) -> str:
     """Describe the attention kernels of training for the log; on a GPU by profiling them at the training shape."""
     on_gpu = hardware.device.type == "cuda"
     return _seen(config, hardware) if on_gpu else training_attention(config.model, hardware)
+
+
+def attention_backend(
+    query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, key_mask: Mask = None, dropout: float = 0.0
+) -> str:
+    """Return the name of the kernel that `attention` would run for these arguments, for the log.
+
+    torch reports the fused kernel, which depends on device, dtype, head width, mask and versions. For some devices,
+    such as Apple's GPUs, torch reports none; the log then names only the function.
+    """
+    if explicit_is_faster(query, key, value, dropout):
+        return f"explicit {str(query.dtype).removeprefix('torch.')} products"
+    query, key, value, visible, flag, grouped = fused_arguments(query, key, value, causal, key_mask)
+    try:
+        choice = torch._fused_sdp_choice(query, key, value, visible, dropout, flag, enable_gqa=grouped)
+    except NotImplementedError:
+        return "scaled_dot_product_attention"
+    return f"scaled_dot_product_attention, {SDPBackend(choice).name.lower().replace('_', ' ')}"
 
 
 def training_attention(config: ModelConfig, hardware: Hardware) -> str:

@@ -59,7 +59,7 @@ def instruction_set() -> str:
 
 
 def decoding_format(device: torch.device, parameters: int) -> str:
-    """Return the weight format of `model.fast.decoding.prepare` in which a model of this size generates fastest.
+    """Return the weight format of `generation.fast_decoding.prepare` in which a model of this size generates fastest.
 
     Below four million parameters call overhead dominates, which is higher in bf16; above, products and weight reads
     dominate. Measured on CPUs. GPUs have the same two costs, and train in bf16 by default.

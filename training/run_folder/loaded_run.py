@@ -11,8 +11,8 @@ from torch import Tensor
 
 from configs.errors import UserError
 from data.tokens.tokenizer import Tokenizer
+from generation.ensemble import GPTEnsemble, TranslatorEnsemble
 from model.encoder_decoder import EncoderDecoder
-from model.ensemble import GPTEnsemble, TranslatorEnsemble
 from model.gpt import GPT
 from training.checkpoints.loading import read_checkpoint
 from training.config import TrainConfig

@@ -16,7 +16,7 @@ from training.run_folder.saved_config import load_config, run_and_checkpoint
 HUB = re.compile(r"[\w.-]+/[\w.-]+")
 """Name of a model on the hub: owner/name."""
 
-OWN = ("dropout", "word_dropout", "attention_dropout")
+OWN = ("dropout", "attention_dropout")
 """Settings of the model that a new run does not inherit."""
 
 

@@ -24,7 +24,7 @@ FORMAT = 2
 + D/2 of a head as a pair; before (files without a version) 2i and 2i + 1. Weights of another version load, but produce
 garbage."""
 
-REMOVED = ("trainer.skip_limit", "trainer.r_drop")
+REMOVED = ("trainer.skip_limit", "trainer.r_drop", "model.word_dropout")
 """Settings that the config of an older run may have, and that no longer exist."""
 
 

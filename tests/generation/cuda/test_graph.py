@@ -17,11 +17,11 @@ from generation.cuda.beam_search import GraphBeamSearch
 from generation.cuda.graph import GraphRunner
 from generation.cuda.host_copy import HostCopy
 from generation.cuda.sampling import GraphSampling
+from generation.fast_decoding import prepare
 from generation.next_token import UniformDraws
 from generation.sampling import generate
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
-from model.fast.decoding import prepare
 from model.gpt import GPT
 from tests.model.conftest import FLAVOURS
 from tests.recorded_graph import record_graphs

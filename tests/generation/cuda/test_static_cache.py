@@ -12,11 +12,11 @@ import torch
 from generation.beam_search import beam_search
 from generation.config import SamplingConfig
 from generation.cuda.static_cache import StaticBeamCache, StaticCache, padded_length
+from generation.fast_decoding import prepare
 from generation.sampling import generate
 from model.cache import BeamCache
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
-from model.fast.decoding import prepare
 from model.gpt import GPT
 
 Sharpen = Callable[[Any], Any]

@@ -13,12 +13,12 @@ from data.config import DataConfig, TokenizerConfig
 from data.prepare import prepare
 from data.tokens.tokenizer import Tokenizer
 from generation.config import NeighbourConfig, TranslationConfig
+from generation.ensemble import TranslatorEnsemble
 from generation.neighbours.datastore import Datastore, build_datastore, teacher_forced
 from generation.neighbours.translation_memory import TranslationMemory
 from generation.translation import best_translations, translate_part
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
-from model.ensemble import TranslatorEnsemble
 
 NEAR = NeighbourConfig(sentences=3, weight=0.6, temperature=0.3)
 DECODING = TranslationConfig(2, neighbours=NEAR)

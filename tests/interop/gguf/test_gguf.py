@@ -21,8 +21,8 @@ from data.tokens.tokenizer import Tokenizer
 from generation.config import SamplingConfig
 from generation.sampling import generate
 from model.config import ModelConfig
+from model.embedding import RotaryPositions, rotate
 from model.gpt import GPT
-from model.positions import RotaryPositions, rotate
 
 pytest.importorskip("gguf", reason="gguf is not installed")
 import gguf

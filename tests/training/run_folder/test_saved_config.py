@@ -9,7 +9,7 @@ from configs.errors import UserError
 from tests.conftest import TINY, generate_command, train_command
 from training.composed_run import to_dataclass
 from training.config import TrainConfig
-from training.run_folder.saved_config import FORMAT, load_config, save_config, to_omegaconf
+from training.run_folder.saved_config import FORMAT, REMOVED, load_config, save_config, to_omegaconf
 
 ODD = [
     "${x}",
@@ -134,6 +134,14 @@ def test_an_older_run_keeps_its_norm_in_cross_attention(tmp_path: Path) -> None:
         assert load_config(tmp_path).model.cross_qk_norm == (qk_norm == "true")
     save_config(TrainConfig(task="translate"), tmp_path)
     assert not load_config(tmp_path).model.cross_qk_norm
+
+
+def test_a_run_with_a_setting_that_was_removed_is_still_read(tmp_path: Path) -> None:
+    """Guards against runs that a new version of the program cannot open."""
+    for key in REMOVED:
+        group, name = key.split(".")
+        (tmp_path / "config.yaml").write_text(f"format: {FORMAT}\ntask: translate\n{group}: {{{name}: 0.1}}\n")
+        assert load_config(tmp_path).task == "translate"
 
 
 def test_a_folder_of_transformers_is_told_from_a_run(tmp_path: Path) -> None:

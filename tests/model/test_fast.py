@@ -11,19 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import model
 from model.attention import attention
-from model.blocks import DecoderBlock
-from model.cache import KVCache
-from model.config import ModelConfig
-from model.embedding import make_rotary
-from model.fast.decoder_block import DecodingBlock
-from model.fast.decoding import DecodingRMSNorm
-from model.fast.packed_linear import PackedFloat32Linear, PackedLinear, packs, packs_float32
-from model.layers import RMSNorm, rms_norm
-from model.positions import RotaryPositions, rotate
+from model.embedding import RotaryPositions, rotate
+from model.layers import rms_norm
 
 DTYPES = [pytest.param(torch.float32, id="float32"), pytest.param(torch.bfloat16, id="bf16")]
 TOLERANCE = {torch.float32: {"rtol": 1e-5, "atol": 1e-5}, torch.bfloat16: {"rtol": 3e-2, "atol": 3e-2}}
@@ -125,57 +118,3 @@ def test_every_definition_with_a_fast_form_is_compared() -> None:
             and "accelerated_by" in member.__code__.co_qualname
         }
     assert found == compared
-
-
-def bf16_linear() -> tuple[nn.Module, nn.Module]:
-    plain = nn.Linear(32, 24).bfloat16()
-    if not packs(plain.weight):
-        pytest.skip("oneDNN has no bfloat16 here")
-    return plain, PackedLinear(plain)
-
-
-def float32_linear() -> tuple[nn.Module, nn.Module]:
-    plain = nn.Linear(32, 24)
-    if not packs_float32(plain.weight, 10):
-        pytest.skip("torch was built without MKL")
-    return plain, PackedFloat32Linear(plain, 10)
-
-
-def norm() -> tuple[nn.Module, nn.Module]:
-    plain = RMSNorm(32)
-    nn.init.normal_(plain.weight)
-    return plain, DecodingRMSNorm(plain)
-
-
-LAYERS = {"PackedLinear": bf16_linear, "PackedFloat32Linear": float32_linear, "DecodingRMSNorm": norm}
-"""Pairs of a layer and its decoding form. Rounded forms are tested in `test_decoding.py`."""
-
-
-@pytest.mark.parametrize("kind", LAYERS)
-@torch.no_grad()
-def test_a_layer_for_decoding_is_the_plain_one(kind: str) -> None:
-    """Guards against wrong layouts and biases, and a misplaced epsilon of the norm, which shows in rows near zero."""
-    plain, fast = LAYERS[kind]()
-    x = torch.randn(2, 5, 32) * torch.tensor([0.0, 1e-4, 1e-3, 1.0, 30.0]).unsqueeze(1)
-    dtype = next(plain.parameters()).dtype
-    torch.testing.assert_close(fast(x.to(dtype)), plain(x.to(dtype)), **TOLERANCE[dtype])
-
-
-@pytest.mark.parametrize("rows", [1, 20])
-@torch.no_grad()
-def test_a_block_for_decoding_is_the_plain_one(config: ModelConfig, rows: int) -> None:
-    """Guards against a step of the block that its decoding form omits, with and without a cache."""
-    if config.block == "post_norm":
-        pytest.skip("`prepare` leaves post-norm blocks as they are")
-    block = DecoderBlock(config, 0).eval()
-    fast, x = DecodingBlock(block), torch.randn(rows, 6, config.width)
-    rotary = make_rotary(config)
-    results = []
-    for form in (block, fast):
-        cache, outputs = KVCache(6), [form(x, rotary(0, 6) if rotary else None)]
-        for first, last in ((0, 3), (3, 4), (4, 6)):
-            rotation = rotary(first, last - first) if rotary else None
-            outputs.append(form(x[:, first:last], rotation, cache))
-            cache.advance(last - first)
-        results.append(torch.cat(outputs, dim=1))
-    torch.testing.assert_close(results[1], results[0], rtol=1e-5, atol=1e-5)

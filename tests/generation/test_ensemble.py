@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from generation.beam_search import beam_search
 from generation.config import SamplingConfig
+from generation.ensemble import GPTEnsemble, TranslatorEnsemble
+from generation.fast_decoding import prepare
 from generation.sampling import generate
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
-from model.ensemble import GPTEnsemble, TranslatorEnsemble
-from model.fast.decoding import prepare
 from model.gpt import GPT
 from training.loss import token_losses
 

@@ -11,15 +11,32 @@ from torch import Tensor, nn
 
 from generation.beam_search import beam_search
 from generation.config import SamplingConfig
+from generation.fast_decoding import (
+    FORMATS,
+    DecodingBlock,
+    DecodingRMSNorm,
+    PackedFloat32Linear,
+    PackedLinear,
+    packs,
+    packs_float32,
+    prepare,
+)
 from generation.sampling import generate
+from model.block_variants import arranged
+from model.blocks import DecoderBlock
+from model.cache import KVCache
 from model.config import ModelConfig
+from model.embedding import make_rotary
 from model.encoder_decoder import EncoderDecoder
-from model.fast.decoding import FORMATS, prepare
 from model.gpt import GPT
+from model.layers import RMSNorm
 
 Sharpen = Callable[[Any], Any]
 ROUNDING = {"float32": 1e-5, "bf16": 0.04}
 """Allowed relative difference of logits, by weight format."""
+
+
+TOLERANCE = {torch.float32: {"rtol": 1e-5, "atol": 1e-5}, torch.bfloat16: {"rtol": 3e-2, "atol": 3e-2}}
 
 
 def difference(ours: Tensor, plain: Tensor) -> float:
@@ -94,3 +111,57 @@ def test_an_unknown_format_is_named() -> None:
     """Guards against a misspelt format that silently decodes in float32."""
     with pytest.raises(ValueError, match="float32, bf16, not 'int8'"):
         prepare(nn.Linear(2, 2), "int8")
+
+
+def bf16_linear() -> tuple[nn.Module, nn.Module]:
+    plain = nn.Linear(32, 24).bfloat16()
+    if not packs(plain.weight):
+        pytest.skip("oneDNN has no bfloat16 here")
+    return plain, PackedLinear(plain)
+
+
+def float32_linear() -> tuple[nn.Module, nn.Module]:
+    plain = nn.Linear(32, 24)
+    if not packs_float32(plain.weight, 10):
+        pytest.skip("torch was built without MKL")
+    return plain, PackedFloat32Linear(plain, 10)
+
+
+def norm() -> tuple[nn.Module, nn.Module]:
+    plain = RMSNorm(32)
+    nn.init.normal_(plain.weight)
+    return plain, DecodingRMSNorm(plain)
+
+
+LAYERS = {"PackedLinear": bf16_linear, "PackedFloat32Linear": float32_linear, "DecodingRMSNorm": norm}
+"""Pairs of a layer and its decoding form."""
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@torch.no_grad()
+def test_a_layer_for_decoding_is_the_plain_one(kind: str) -> None:
+    """Guards against wrong layouts and biases, and a misplaced epsilon of the norm, which shows in rows near zero."""
+    plain, fast = LAYERS[kind]()
+    x = torch.randn(2, 5, 32) * torch.tensor([0.0, 1e-4, 1e-3, 1.0, 30.0]).unsqueeze(1)
+    dtype = next(plain.parameters()).dtype
+    torch.testing.assert_close(fast(x.to(dtype)), plain(x.to(dtype)), **TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+@torch.no_grad()
+def test_a_block_for_decoding_is_the_plain_one(config: ModelConfig, rows: int) -> None:
+    """Guards against a step of the block that its decoding form omits, with and without a cache."""
+    if config.block == "post_norm":
+        pytest.skip("`prepare` leaves post-norm blocks as they are")
+    block = arranged(DecoderBlock, config)(config, 0).eval()
+    fast, x = DecodingBlock(block), torch.randn(rows, 6, config.width)
+    rotary = make_rotary(config)
+    results = []
+    for form in (block, fast):
+        cache, outputs = KVCache(6), [form(x, rotary(0, 6) if rotary else None)]
+        for first, last in ((0, 3), (3, 4), (4, 6)):
+            rotation = rotary(first, last - first) if rotary else None
+            outputs.append(form(x[:, first:last], rotation, cache))
+            cache.advance(last - first)
+        results.append(torch.cat(outputs, dim=1))
+    torch.testing.assert_close(results[1], results[0], rtol=1e-5, atol=1e-5)

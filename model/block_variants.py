@@ -1,0 +1,118 @@
+"""Blocks with another residual stream than `model.blocks`, for models that come from elsewhere (`config.block`).
+
+Post-norm: norm(x + f(x)) (Vaswani et al. 2017; Marian). Parallel: both branches read the same x (Wang & Komatsuzaki
+2021; GPT-J, Pythia).
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar, cast
+
+from torch import Tensor, nn
+
+from model.blocks import Block, CrossDecoderBlock, DecoderBlock, EncoderBlock
+from model.cache import KVCache
+from model.config import ModelConfig
+from model.layers import make_norm
+
+
+class PostNormEncoderBlock(EncoderBlock):
+    """norm(x + attention(x)), norm(x + mlp(x))."""
+
+    def forward(self, x: Tensor, rotation: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        """As in `EncoderBlock`."""
+        x = self.attention_norm(x + self.dropout(self.attention(x, rotation, mask)))
+        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+
+
+class PostNormDecoderBlock(DecoderBlock):
+    """norm(x + attention(x)), norm(x + mlp(x))."""
+
+    def forward(
+        self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None, documents: Tensor | None = None
+    ) -> Tensor:
+        """As in `DecoderBlock`."""
+        x = self.attention_norm(x + self.dropout(self.attention(x, rotation, cache, documents)))
+        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+
+
+class PostNormCrossDecoderBlock(CrossDecoderBlock):
+    """norm(x + attention(x)), norm(x + cross_attention(x)), norm(x + mlp(x))."""
+
+    def forward(  # type: ignore[override]
+        self,
+        x: Tensor,
+        memory: tuple[Tensor, Tensor],
+        source_mask: Tensor | None = None,
+        rotation: Tensor | None = None,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        """As in `CrossDecoderBlock`."""
+        x = self.attention_norm(x + self.dropout(self.attention(x, rotation, cache)))
+        x = self.cross_norm(x + self.dropout(self.cross_attention(x, *memory, source_mask)))
+        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+
+
+class ParallelEncoderBlock(EncoderBlock):
+    """x + attention(norm(x)) + mlp(norm(x))."""
+
+    def forward(self, x: Tensor, rotation: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        """As in `EncoderBlock`."""
+        attended = x + self.dropout(self.attention(self.attention_norm(x), rotation, mask))
+        return attended + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+
+
+class ParallelDecoderBlock(DecoderBlock):
+    """x + attention(norm(x)) + mlp(norm(x))."""
+
+    def forward(
+        self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None, documents: Tensor | None = None
+    ) -> Tensor:
+        """As in `DecoderBlock`."""
+        attended = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache, documents))
+        return attended + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+
+
+class ParallelCrossDecoderBlock(CrossDecoderBlock):
+    """x + attention(norm(x)) + cross_attention(norm(x)) + mlp(norm(x))."""
+
+    def forward(  # type: ignore[override]
+        self,
+        x: Tensor,
+        memory: tuple[Tensor, Tensor],
+        source_mask: Tensor | None = None,
+        rotation: Tensor | None = None,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        """As in `CrossDecoderBlock`."""
+        attended = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache))
+        crossed = attended + self.dropout(self.cross_attention(self.cross_norm(x), *memory, source_mask))
+        return crossed + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+
+
+VARIANTS: dict[str, dict[type[Block], type[Block]]] = {
+    "pre_norm": {},
+    "post_norm": {
+        EncoderBlock: PostNormEncoderBlock,
+        DecoderBlock: PostNormDecoderBlock,
+        CrossDecoderBlock: PostNormCrossDecoderBlock,
+    },
+    "parallel": {
+        EncoderBlock: ParallelEncoderBlock,
+        DecoderBlock: ParallelDecoderBlock,
+        CrossDecoderBlock: ParallelCrossDecoderBlock,
+    },
+}
+"""The class that takes the place of a class of `model.blocks`, for each value of `config.block`."""
+
+AnyBlock = TypeVar("AnyBlock", bound=Block)
+
+
+def arranged(block: type[AnyBlock], config: ModelConfig) -> type[AnyBlock]:
+    """Return a class of `model.blocks`, or the variant of it that `config.block` selects."""
+    return cast(type[AnyBlock], VARIANTS[config.block].get(block, block))
+
+
+def make_final_norm(config: ModelConfig) -> nn.Module:
+    """Create the norm at the end of a stack of blocks; a post-norm block ends with a norm itself."""
+    return nn.Identity() if config.block == "post_norm" else make_norm(config)
