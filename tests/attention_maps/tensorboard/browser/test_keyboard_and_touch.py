@@ -10,7 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.attention_maps.tensorboard.browser.known import TEXT, TRANSLATION
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 
-VIEWS = "story map lines sentence pair prediction ask strength alignment curves steps".split()
+VIEWS = "story map lines sentence pair prediction ask alignment curves".split()
 
 FOCUSED = """
     const one = document.activeElement;
@@ -33,7 +33,7 @@ NAMELESS = """
     return [...document.querySelectorAll('.page canvas')]
       .filter((one) => one.checkVisibility() && !hidden(one) && !named(one)).map((one) => one.outerHTML);
 """
-DRAWN = {"story": ".story-view .view-note", "pair": ".pair-view h3", "curves": ".curves-view", "steps": ".steps-view"}
+DRAWN = {"story": ".story-view .view-note", "pair": ".pair-view h3", "curves": ".curves-view"}
 
 
 def tab_through(page: Page) -> Iterable[str]:

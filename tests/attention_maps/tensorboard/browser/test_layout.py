@@ -11,11 +11,10 @@ from tests.attention_maps.tensorboard.browser.known import PROBE, TEXT, TRANSLAT
 from tests.attention_maps.tensorboard.browser.page import Page
 
 SIZES = {"large": (1440, 900), "small": (1024, 700), "tablet": (800, 600)}
-VIEWS = "story map lines sentence pair prediction ask circuits strength alignment curves steps".split()
+VIEWS = "story map lines sentence pair prediction ask circuits alignment curves".split()
 DRAWN = {
-    "story": "document.querySelector('.story-view .view-note')?.textContent",
     "pair": "document.querySelector('.pair-view')?.getAttribute('aria-busy') === 'false'",
-    "steps": "[...document.querySelectorAll('.step-tile')].every(({title}) => title)",
+    "story": "document.querySelector('.step-tile') && !document.querySelector('.step-tile:not([title])')",
 }
 
 CUT = """

@@ -162,7 +162,7 @@ def test_a_comparison_is_seen_and_ends(page: Page) -> None:
     assert "against" not in page.hash
     assert not page.find(".minus").is_displayed()
     assert "A minus B" not in page.text(".legend-line")
-    for view in ("story", "pair", "prediction", "curves", "circuits"):
+    for view in ("story", "pair", "prediction", "curves"):
         page.show(**CROSS, against="step:step_00000100")
         page.click(f"#tab-{view}")
         assert "against" not in page.hash, view
@@ -365,7 +365,7 @@ def test_a_tooltip_goes_with_what_it_tells_of(page: Page) -> None:
     page.settle()
     assert page.texts(".tooltip:not([hidden])") == []
     assert page.hover(".pointer", *find_cell(page, "エミは", "Emi"))
-    page.show(**CROSS, view="steps")
+    page.show(**CROSS, view="curves")
     assert page.texts(".tooltip:not([hidden])") == []
 
 

@@ -71,11 +71,12 @@ def test_the_name_of_the_chosen_line_is_inside_the_chart(page: Page) -> None:
 
 
 def test_the_steps_of_a_head_stand_side_by_side(page: Page) -> None:
-    """Guards against thumbnails that select a different step than they show."""
-    page.show(**CROSS, view="steps")
+    """Guards against pictures that select a different step than they show."""
+    page.show(**CROSS, view="story")
     page.wait("return document.querySelectorAll('.step-tile[title]').length === 5")
     assert page.texts(".step-tile") == [f"step {step}" for step in range(100, 600, 100)]
-    assert page.text(".steps-axes") == (
+    assert page.text(".story-strip h3") == "cross-attention · layer 0 · head 0, all recorded steps"
+    assert page.text(".story-strip .view-note").startswith(
         "Rows ↓ queries (each row predicts): “エミは” to “</s>”. Columns → keys (source): “Emi” to “</s>”."
     )
     assert len({page.picture(f".step-tile:nth-child({place}) canvas") for place in range(1, 6)}) == 5
@@ -150,7 +151,7 @@ def test_heads_with_uniform_attention_are_labelled_uniform(open_folder: Open, tm
 
 
 def test_long_runs_and_long_probes_keep_what_matters(open_folder: Open, tmp_path: Path) -> None:
-    """Guards against a step that the story names but the Steps view leaves out, and two probes that look the same
+    """Guards against a step that the story names but its pictures leave out, and two probes that look the same
     because they begin alike."""
     begin = ["</s>", *["▁Kate", "▁hid", "▁her", "▁pen", "."] * 3, "▁Who", "▁smiled", "?"]
     probes = [[*begin, "▁Kate", "."], [*begin, "▁Emi", "."]]
@@ -164,10 +165,10 @@ def test_long_runs_and_long_probes_keep_what_matters(open_folder: Open, tmp_path
     page = open_folder(tmp_path)
     page.load(run="run", view="story")
     page.wait("return document.querySelectorAll('.story-row').length === 3")
-    page.show(run="run", view="steps", kind="decoder", layer=0, head=1, recording="step_00000000")
+    page.show(run="run", view="story", kind="decoder", layer=0, head=1, recording="step_00000000")
     tiles = page.texts(".step-tile")
     assert f"step {born}" in tiles
-    assert len(tiles) == 24
+    assert len(tiles) == 12
     assert page.texts(f"#{page.labelled('example')} option") == [
         "probe 1 · Kate hid … her pen. Who smiled? Kate. (sample 0)",
         "probe 2 · Kate hid … her pen. Who smiled? Emi. (sample 1)",
