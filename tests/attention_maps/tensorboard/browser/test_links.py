@@ -51,7 +51,7 @@ def test_a_link_shows_the_same_again(page: Page) -> None:
     assert page.find(".controls input[type=checkbox]").is_selected()
 
 
-@pytest.mark.parametrize("view", ["map", "lines", "sentence", "prediction", "alignment", "curves"])
+@pytest.mark.parametrize("view", ["map", "lines", "prediction", "curves"])
 def test_a_link_that_says_nonsense_shows_what_can_be_shown(page: Page, view: str) -> None:
     """Guards against a broken page for malformed links or links of other versions."""
     wrong = {
