@@ -52,7 +52,7 @@ generate(
 # recorded steps; `tensorboard --logdir runs` shows all of them, and all curves.
 
 # %%
-from attention_maps.notebook import show_run
+from attention_maps.notebook import show_recording, show_run
 
 show_run(run, steps=12)
 
@@ -76,7 +76,7 @@ for layer in range(recording.samples[0].layers("decoder")):
     print(f"layer {layer}, mean of its heads: He attends to Ken with {weight:.0%}")
 
 # %%
-recording.show(view="lines", layer=1)
+show_recording(recording, view="lines", layer=1)
 
 # %% [markdown]
 # ## Next

@@ -55,7 +55,7 @@ def test_the_quickstart_trains_writes_and_draws(tmp_path: Path, monkeypatch: pyt
     (written,) = [output for source, output in outputs.items() if "generate(" in source]
     assert written.startswith("Lisa had to carry a big box. Emi came.")
     pages = [
-        output for source, output in outputs.items() if source.startswith("recording.show") or "show_run(" in source
+        output for source, output in outputs.items() if source.startswith("show_recording") or "show_run(" in source
     ]
     assert len(pages) == 2
     assert all("<iframe sandbox=" in page and "chumoku-archive" in page for page in pages)

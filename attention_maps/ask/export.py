@@ -14,9 +14,6 @@ from attention_maps.ask.questions import MapSettings, questions
 from attention_maps.base.errors import UserError
 from attention_maps.base.program import expanded
 from attention_maps.base.whole_file import write_whole
-from attention_maps.draw import pictures
-from attention_maps.draw.lines import lines
-from attention_maps.draw.svg import Svg
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import Readout, alignment, pharaoh
 from attention_maps.record.chosen_map import ChosenMap
@@ -101,19 +98,20 @@ def setting_problems(settings: ExportSettings) -> list[str]:
 
 
 def _png(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
-    from matplotlib.image import imsave
+    from attention_maps.draw import pictures  # matplotlib takes 0.3 s
 
-    from attention_maps.draw.canvas import Canvas
-
-    image, draw = io.BytesIO(), pictures.heads if settings.head == "all" else pictures.picture
-    imsave(image, draw(asked[0]).draw(Canvas), format="png")
-    return image.getvalue()
+    draw = pictures.heads if settings.head == "all" else pictures.picture
+    return draw(asked[0]).png()
 
 
 def _svg(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
     if settings.view == "lines":
+        from attention_maps.draw.lines import lines
+
         return lines(asked[0], settings.top).encode()
-    return pictures.picture(asked[0]).draw(Svg).encode()
+    from attention_maps.draw.pictures import picture
+
+    return picture(asked[0]).svg().encode()
 
 
 def _csv(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:

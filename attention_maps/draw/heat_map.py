@@ -1,27 +1,44 @@
-"""Lay out a labelled heat map, to be drawn by a backend (PNG: `canvas`, SVG: `svg`).
+"""Draw labelled heat maps with matplotlib, in memory: no window, no pyplot, and no settings changed for others.
 
-All positions are in pixels; labels neither overlap nor are truncated at the border.
 Shapes: Q queries (rows), K keys (columns).
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal
 
 import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgba
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+from PIL import Image
 
-from attention_maps.draw.labels import hundredths, printable, readable, vertical, visible
-from attention_maps.draw.surface import INK, LEADING, MUTED, PAPER, POINT, Align, Cells, Drawing, Surface, Text, colours
-from attention_maps.record.recording import Tokens
+from attention_maps.draw import fonts
+from attention_maps.draw.labels import COLOURS, DIVERGED, FUTURE, hundredths, is_japanese, printable, readable, vertical
+from attention_maps.record.recording import Tokens, tokens
 
-TITLE, SUBTITLE, PANEL, NAME, LABEL = 13.0, 9.5, 9.5, 8.5, 11.0  # points; labels shrink with the cells
+DPI = 100
+POINT = DPI / 72
+"""Pixels per typographic point."""
+
+INK, MUTED, LINE, PAPER = "#1f2937", "#6b7280", "#cbd5e1", "#ffffff"
+TITLE, SUBTITLE, NAME, LABEL = 13.0, 9.5, 8.5, 11.0  # points; labels shrink with the cells
 SMALLEST_LABEL = 5.5
-NARROW_LABEL = 9.0  # points, on a page of fixed width
-GAP, BAR = 7, 13  # pixels: between a label and its map; width of the colour bar
-NUMBERED = 30  # minimum cell size in pixels for a number
-MOST_ROWS = 24  # on a page of fixed width
+NUMBERED = 30  # smallest cell in pixels for a number
+NARROW_LABEL, NARROW_CELL, NARROW_MARGIN, MOST_ROWS = 9.0, 16, 8, 24  # points, pixels, rows: on a page of fixed width
+MARGIN, GAP = 16, 7  # pixels: around everything, between a label and its map
+LEADING = 1.25
+"""Line spacing relative to the font size."""
+
+SCALE = LinearSegmentedColormap.from_list("attention", COLOURS).with_extremes(bad=DIVERGED)
+"""Colours of weights from 0 to the largest; NaN, of a diverged model, is red."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +82,6 @@ class HeatMap:
                 labels = f"{len(self.rows)} row and {len(self.columns)} column labels"
                 raise ValueError(f"map {name!r} is {list(weights.shape)}, but there are {labels}")
 
-    def draw(self, surface: type[Surface[Drawing]]) -> Drawing:
-        """Draw the map on a surface of this class and return the drawing."""
-        layout = _Layout(self, surface)
-        page = surface(*layout.page)
-        layout.draw(page)
-        return page.drawing()
-
     def top(self) -> float:
         """Return the weight of the darkest colour. By default this is the largest weight, because all weights of a long
         text are small; without the first row of a causal map, which is always 1 and would make all others pale."""
@@ -90,183 +100,226 @@ class HeatMap:
         shown = replace(self, panels=panels, rows=queries, columns=keys, maximum=self.top())
         return replace(shown, subtitle=f"{self.subtitle} · {note}")
 
+    def pixels(self) -> np.ndarray:
+        """Return the picture [h,w,3] uint8."""
+        return np.array(Image.open(io.BytesIO(self.png())).convert("RGB"))
 
-@dataclass(frozen=True)
-class _ColumnLabel:
-    """A column label and its orientation: Japanese is stacked vertically, other scripts are rotated by 90 degrees."""
+    def png(self) -> bytes:
+        """Return the picture as a PNG file."""
+        return saved(*self._page(), "png")
 
-    text: str
-    orientation: Literal["flat", "stacked", "rotated"]
+    def svg(self) -> str:
+        """Return the picture as an SVG file, whose texts are texts."""
+        return saved(*self._page(), "svg").decode()
 
-    def height(self, surface: type[Surface], size: float) -> float:
-        """Return the height in pixels."""
-        if self.orientation == "rotated":
-            return surface.text_width(self.text, size)
-        lines = len(vertical(self.text)) if self.orientation == "stacked" else 1
-        return lines * size * POINT * LEADING
-
-    def draw(self, page: Surface, middle: float, foot: float, size: float, colour: str) -> None:
-        """Draw the label centred at x = `middle`, with its lower end at y = `foot`."""
-        text = "\n".join(vertical(self.text)) if self.orientation == "stacked" else self.text
-        angle: Literal[0, 90] = 90 if self.orientation == "rotated" else 0
-        page.write(Text(middle, foot, text, size, align="center", base="bottom", angle=angle, colour=colour))
-
-
-class _Layout:
-    """Positions of all elements on the page, for a grid of panels of the same tokens."""
-
-    def __init__(self, picture: HeatMap, surface: type[Surface]) -> None:
-        self.surface, self.margin = surface, 8 if picture.page_width else 18  # pixels around everything
-        panels = len(picture.panels)
-        self.size, self.cell, picture = self._cells(picture)
-        self.picture = picture
-        self.every = int(np.ceil(self.size * POINT * LEADING / self.cell))  # long texts: label every n-th token
-        self.left, right = self._labels(picture.rows), self._labels(picture.right)
-        self.right = () if picture.page_width else right
-        self.top = self._column_labels()
-        self.width, self.height = len(self.top) * self.cell, len(self.left) * self.cell
-        self.space = max(16, self.cell) if panels > 1 else 0
-        self.panel_title = 24 if panels > 1 else 0
-        fewest = int(np.ceil(np.sqrt(panels)))
-        self.across = min(range(fewest, max(fewest, 2 * fewest - 1) + 1), key=lambda n: (-panels % n, n))  # full rows
-        down = -(-panels // self.across)
-
-        self.headings = self._headings()
-        self.top_height = max(label.height(surface, self.size) for label in self.top) + GAP
-        self.x = self.margin + self._widest(self.left, picture.row_name) + GAP
-        self.y = float(self.margin) + sum(height for _, height in self.headings) + 22 * bool(picture.column_name)
-        self.y += self.panel_title + self.top_height
-        end = self.x + self.across * self.width + (self.across - 1) * self.space
-        self.bar_x = end + (GAP + self._widest(self.right, picture.right_name) if self.right else 0) + 26
-        titles = max((surface.text_width(line.text, line.size, line.bold) for line, _ in self.headings), default=0)
-        map_height = down * self.height + (down - 1) * (self.space + self.panel_title)
-        wide = picture.page_width or max(self.bar_x + BAR + 52, self.margin + titles + self.margin)
-        self.page = wide, self.y + (map_height if picture.page_width else max(map_height, 72)) + self.margin
-
-    def _cells(self, picture: HeatMap) -> tuple[float, int, HeatMap]:
-        """Return label size in points, cell size in pixels, and the map, truncated to fit a page of fixed width."""
-        if not picture.page_width:
-            largest, room = (46, 1300) if len(picture.panels) == 1 else (26, 420)
-            longest = max(len(picture.rows), len(picture.columns))
+    def _page(self) -> tuple[Figure, Bbox]:
+        """Return the figure and the part of it that is the page, in inches."""
+        if not self.page_width:
+            largest, room = (46, 1300) if len(self.panels) == 1 else (26, 420)
+            longest = max(len(self.rows), len(self.columns))
             cell = int(np.clip(room / longest, 3, largest if longest <= 14 else 0.8 * largest))
-            return float(np.clip(cell / (1.65 * POINT), SMALLEST_LABEL, LABEL)), cell, picture
-        least = int(np.ceil(NARROW_LABEL * POINT * LEADING))
-        texts = picture.row_name, *self._labels(picture.rows)
-        widths = [self.surface.text_width(text, NARROW_LABEL) for text in texts]
-        square, width = picture.rows == picture.columns, picture.page_width - 2 * self.margin - GAP
+            return self._drawn(cell, float(np.clip(cell / (1.65 * POINT), SMALLEST_LABEL, LABEL)))
+        names = (self.row_name, *_names(self.rows)[:MOST_ROWS])
+        room = int(self.page_width - max(_width(name, NARROW_LABEL) for name in names) - GAP - 2 * NARROW_MARGIN)
+        columns = max(1, min(len(self.columns), room // NARROW_CELL))
+        shown = self.beginning(min(columns, MOST_ROWS) if self.rows == self.columns else MOST_ROWS, columns)
+        figure, page = replace(shown, right=None)._drawn(min(40, room // len(shown.columns)), NARROW_LABEL)
+        return figure, Bbox.from_bounds(page.x0, page.y0, (self.page_width + 1e-6) / DPI, page.height)
 
-        def beside(columns: int) -> tuple[int, int]:
-            """Return how many rows to show for this number of columns, and the width in pixels that remains beside the
-            row labels."""
-            rows = min(columns, MOST_ROWS) if square else MOST_ROWS
-            return rows, int(width - max(widths[: 1 + rows]))
+    def _drawn(self, cell: int, size: float) -> tuple[Figure, Bbox]:
+        """Draw maps with cells of `cell` pixels and labels of `size` points; return figure and page."""
+        count = len(self.panels)
+        fewest = int(np.ceil(np.sqrt(count)))
+        across = min(range(fewest, max(fewest, 2 * fewest - 1) + 1), key=lambda n: (-count % n, n))  # full rows
+        down = -(-count // across)
+        width, height = len(self.columns) * cell, len(self.rows) * cell
+        space, heading = (max(16, cell), 24) if count > 1 else (0, 0)
+        whole = across * (width + space) - space, down * (height + space + heading) - space - heading
+        figure = Figure(figsize=(whole[0] / DPI, whole[1] / DPI), dpi=DPI, facecolor=PAPER)
+        norm = Normalize(0, self.top())
+        for number, (name, weights) in enumerate(self.panels.items()):
+            row, column = divmod(number, across)
+            left, top = column * (width + space), row * (height + space + heading)
+            axes = figure.add_axes(_in_pixels(whole, left, top, width, height))
+            self._draw_map(axes, weights, norm, cell)
+            above = self._draw_column_labels(axes, size, cell, named=column == 0) if row == 0 else GAP
+            if column == 0:
+                self._draw_row_labels(axes, size, cell)
+            if count > 1:
+                font = fonts.font(SUBTITLE, fonts.has_bold(name))
+                axes.text(0, -above / cell, name, va="bottom", fontproperties=font, color=INK)
+        figure.draw_without_rendering()
+        box = figure.get_tightbbox()  # of the maps with their labels
+        right, upper = self._draw_titles(figure, box)
+        lower = box.y0
+        if not self.page_width:
+            bar_height = int(np.clip(height, 70, 220))
+            bar = figure.add_axes(_in_pixels(whole, box.x1 * DPI + 26, 0, 13, bar_height))
+            self._draw_scale(bar, norm)
+            right, lower = max(right, box.x1 + 76 / DPI), min(lower, (whole[1] - bar_height - GAP) / DPI)
+        margin = NARROW_MARGIN if self.page_width else MARGIN
+        return figure, _with_margin(Bbox.from_extents(box.x0, lower, right, upper), margin)
 
-        fitting = (columns for columns in range(len(picture.columns), 1, -1) if columns * least <= beside(columns)[1])
-        columns = next(fitting, 1)
-        rows, pixels = beside(columns)
-        return NARROW_LABEL, min(pixels // columns, 40), picture.beginning(rows, columns)
-
-    def _labels(self, tokens: Tokens | None) -> list[str]:
-        return [readable(piece, self.surface.characters()) for piece in tokens.pieces] if tokens else []
-
-    def _column_labels(self) -> list[_ColumnLabel]:
-        """Orient the column labels: all flat if every label fits; otherwise only single characters are flat."""
-        texts = self._labels(self.picture.columns)
-        if all(self.surface.text_width(text, self.size) <= self.cell * self.every - 4 for text in texts):
-            return [_ColumnLabel(text, "flat") for text in texts]
-        return [
-            _ColumnLabel(text, "flat" if len(text) == 1 else "stacked" if vertical(text) else "rotated")
-            for text in texts
-        ]
-
-    def _headings(self) -> list[tuple[Text, int]]:
-        """Return the title lines above the map with their heights in pixels; y is relative to the top of each line."""
-        picture, known = self.picture, self.surface.characters()
-        title, subtitle = printable(picture.title, known), printable(picture.subtitle, known)
-        if not picture.page_width:
-            large = Text(self.margin, 9, title, TITLE, bold=True)
-            small = Text(self.margin, 7, subtitle, SUBTITLE, MUTED)
-            return [(line, height) for line, height in ((large, 28), (small, 20)) if line.text]
-        lines = []
-        for text, colour in ((title, INK), (subtitle, MUTED)):
-            line = ""
-            for part in filter(None, text.split(" · ")):
-                joined = f"{line} · {part}" if line else part
-                if line and self.surface.text_width(joined, SUBTITLE) > picture.page_width - 2 * self.margin:
-                    lines.append((line, colour))
-                    joined = part
-                line = joined
-            lines.append((line, colour))
-        return [(Text(self.margin, 7, line, SUBTITLE, colour), 18) for line, colour in lines if line]
-
-    def _widest(self, labels: Sequence[str], name: str) -> float:
-        widths = (self.surface.text_width(label, self.size) for label in labels)
-        return max([self.surface.text_width(name, NAME), *widths])
-
-    def draw(self, page: Surface) -> None:
-        """Draw all elements on an empty page."""
-        picture, y = self.picture, float(self.margin)
-        maximum = picture.top()
-        for line, height in self.headings:
-            page.write(replace(line, y=y + line.y))
-            y += height
-        above = self.y - self.top_height - self.panel_title - 11
-        page.write(Text(self.x, above, picture.column_name, NAME, colour=MUTED))
-        page.write(Text(self.x - GAP, self.y - 8, picture.row_name, NAME, align="right", colour=MUTED))
-        for number, (name, weights) in enumerate(picture.panels.items()):
-            down, across = divmod(number, self.across)
-            x = self.x + across * (self.width + self.space)
-            y = self.y + down * (self.height + self.space + self.panel_title)
-            self._map(page, x, y, weights, maximum)
-            if down == 0:
-                for column in range(0, len(self.top), self.every):
-                    middle, colour = x + (column + 0.5) * self.cell, _ink(picture.columns, column)
-                    self.top[column].draw(page, middle, y - GAP, self.size, colour)
-            if across == 0:
-                self._row_labels(page, x - GAP, y, self.left, picture.rows, "right")
-            if len(picture.panels) > 1:
-                title = y - 11 - (self.top_height if down == 0 else 0)
-                page.write(Text(x, title, name, PANEL, bold=True))
-        if picture.right and self.right:
-            page.write(Text(self.x + self.width + GAP, self.y - 8, picture.right_name, NAME, colour=MUTED))
-            self._row_labels(page, self.x + self.width + GAP, self.y, self.right, picture.right, "left")
-        if not picture.page_width:
-            self._colour_bar(page, maximum)
-
-    def _row_labels(
-        self, page: Surface, x: float, y: float, labels: Sequence[str], tokens: Tokens, align: Align
-    ) -> None:
-        for row in range(0, len(labels), self.every):
-            middle = y + (row + 0.5) * self.cell
-            page.write(Text(x, middle, labels[row], self.size, align=align, colour=_ink(tokens, row)))
-
-    def _map(self, page: Surface, x: float, y: float, weights: np.ndarray, maximum: float) -> None:
-        picture, cell = self.picture, self.cell
-        painted = colours(weights.astype(np.float64) / maximum)
-        hidden = np.triu(np.ones(weights.shape, dtype=bool), 1) & picture.causal
-
-        def hint(row: int, column: int) -> str:
-            query, key = (visible(tokens.pieces[at]) for tokens, at in ((picture.rows, row), (picture.columns, column)))
-            return f"{query} → {key}: {100 * weights[row, column]:.1f} %"
-
-        page.cells(Cells(x, y, painted, hidden, cell, cell, gap=int(cell >= 8), hint=hint))
+    def _draw_map(self, axes: Axes, weights: np.ndarray, norm: Normalize, cell: int) -> None:
+        colours = SCALE(norm(weights.astype(np.float64)))  # [Q,K,4]
+        hidden = np.triu(np.ones(weights.shape, dtype=bool), 1) & self.causal
+        colours[hidden] = to_rgba(FUTURE)
+        rows, columns = weights.shape
+        axes.imshow(colours, aspect="auto", interpolation="none", extent=(0, columns, rows, 0))
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set(color=LINE, linewidth=1 / POINT)
+        if cell >= 8:
+            gaps: dict[str, Any] = {"color": PAPER, "lw": 1 / POINT, "antialiased": False}
+            axes.hlines(range(1, rows), 0, columns, **gaps)
+            axes.vlines(range(1, columns), 0, rows, **gaps)
         if cell < NUMBERED:
             return
         for row, column in np.argwhere(~hidden):
-            weight, dark = weights[row, column], painted[row, column] @ (0.299, 0.587, 0.114) < 0.6
+            weight, dark = weights[row, column], colours[row, column, :3] @ (0.299, 0.587, 0.114) < 0.6
             ink = PAPER if dark else INK if weight >= 0.005 else MUTED
-            middle = x + (column + 0.5) * cell, y + (row + 0.5) * cell
-            page.write(Text(*middle, hundredths(weight), cell / 4.6, align="center", colour=ink))
+            style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": ink}
+            axes.text(column + 0.5, row + 0.5, hundredths(weight), fontproperties=fonts.font(cell / 4.6), **style)
 
-    def _colour_bar(self, page: Surface, maximum: float) -> None:
-        step = 5  # pixels per colour
-        count = int(np.clip(self.height, 70, 220)) // step
-        none = np.zeros((count, 1), dtype=bool)
-        page.cells(Cells(self.bar_x, self.y, colours(np.linspace(1, 0, count))[:, None], none, BAR, step))
-        for fraction in (0, 0.5, 1):
-            place = self.bar_x + BAR + 6, self.y + (1 - fraction) * count * step
-            page.write(Text(*place, f"{fraction * maximum:.2f}", 8.5, colour=MUTED))
+    def _draw_row_labels(self, axes: Axes, size: float, cell: int) -> None:
+        """Write tokens left and right of a map, and what they are; in a long text only every n-th."""
+        gap = GAP / cell
+        sides: list[tuple[Tokens | None, str, float, Literal["left", "right"]]] = [
+            (self.rows, self.row_name, -gap, "right"),
+            (self.right, self.right_name, len(self.columns) + gap, "left"),
+        ]
+        for labels, name, x, align in sides:
+            if labels is None:
+                continue
+            texts = _names(labels)
+            for place in range(0, len(texts), _every(size, cell)):
+                style: dict[str, Any] = {"color": _ink(labels, place), "parse_math": False, "va": "center_baseline"}
+                axes.text(x, place + 0.5, texts[place], ha=align, fontproperties=fonts.font(size), **style)
+            axes.text(x, -gap, name, ha=align, va="bottom", fontproperties=fonts.font(NAME), color=MUTED)
+
+    def _draw_column_labels(self, axes: Axes, size: float, cell: int, *, named: bool) -> float:
+        """Write tokens above a map: Japanese is stacked, other scripts are turned, unless everything fits as it is;
+        return how much space this takes, in pixels."""
+        texts, every, gap = _names(self.columns), _every(size, cell), GAP / cell
+        flat = all(_width(text, size) <= cell * every - 4 for text in texts)
+        tallest = 0.0
+        for place in range(0, len(texts), every):
+            upright = [texts[place]] if flat or len(texts[place]) == 1 else vertical(texts[place])
+            style: dict[str, Any] = {"color": _ink(self.columns, place), "parse_math": False, "linespacing": 1.0}
+            text, angle = ("\n".join(upright), 0) if upright else (texts[place], 90)
+            place_of: dict[str, Any] = {"ha": "center", "va": "bottom", "rotation": angle}
+            axes.text(place + 0.5, -gap, text, fontproperties=fonts.font(size), **place_of, **style)
+            lines = len(upright) * size * POINT * LEADING
+            tallest = max(tallest, lines if upright else _width(text, size))
+        tallest += GAP
+        if self.column_name:
+            text = self.column_name if named else ""
+            axes.text(0, -(tallest + GAP) / cell, text, fontproperties=fonts.font(NAME), color=MUTED)
+            tallest += GAP + NAME * POINT * LEADING
+        return tallest + GAP
+
+    def _draw_scale(self, axes: Axes, norm: Normalize) -> None:
+        axes.imshow(np.linspace(1, 0, 256)[:, None], SCALE, aspect="auto", extent=(0, 1, 0, 1))
+        axes.yaxis.tick_right()
+        axes.set_xticks([])
+        axes.set_yticks([0, 0.5, 1], [f"{fraction * float(norm.vmax or 1):.2f}" for fraction in (0, 0.5, 1)])
+        axes.tick_params(length=0, pad=4, labelcolor=MUTED, labelsize=NAME)
+        axes.spines[:].set(color=LINE, linewidth=1 / POINT)
+
+    def _draw_titles(self, figure: Figure, box: Bbox) -> tuple[float, float]:
+        """Write title and subtitle above the maps, on a page of fixed width in lines that end between two parts; return
+        the right and the upper end of everything, in inches."""
+        parts: list[tuple[str, float, str]] = [(self.title, TITLE, INK), (self.subtitle, SUBTITLE, MUTED)]
+        if self.page_width:
+            room = self.page_width - 2 * NARROW_MARGIN
+            parts = [(line, SUBTITLE, colour) for text, _, colour in parts for line in _lines(text, SUBTITLE, room)]
+        right, y = box.x1, box.y1 + 10 / DPI
+        for text, size, colour in reversed(parts):
+            text = printable(text, fonts.characters())
+            if text:
+                font = fonts.font(size, size == TITLE and fonts.has_bold(text))
+                x, up = figure.transFigure.inverted().transform(figure.dpi_scale_trans.transform((box.x0, y)))
+                line = figure.text(x, up, text, fontproperties=font, color=colour, va="bottom", parse_math=False)
+                right = right if self.page_width else max(right, line.get_window_extent().x1 / DPI)
+                y += (size * POINT + 7) / DPI
+        return right, y
 
 
-def _ink(tokens: Tokens, position: int) -> str:
-    return MUTED if tokens.special[position] else INK
+def heat_map(
+    weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str = "", subtitle: str = "", **more: Any
+) -> np.ndarray:
+    """Draw one map [Q,K] with row and column labels as an RGB image [h,w,3] uint8; `more`: fields of `HeatMap`."""
+    return small_multiples({"": weights}, rows, columns, title, subtitle=subtitle, **more)
+
+
+def small_multiples(
+    panels: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str], title: str = "", **more: Any
+) -> np.ndarray:
+    """Draw maps [Q,K] of the same tokens side by side as an RGB image [h,w,3] uint8; `more`: fields of `HeatMap`."""
+    queries, keys = (tokens(range(len(pieces)), pieces, frozenset()) for pieces in (rows, columns))
+    return HeatMap(panels, queries, keys, title, **more).pixels()
+
+
+def saved(figure: Figure, page: Bbox, form: str) -> bytes:
+    """Return a page of a figure as a file: png or svg."""
+    file = io.BytesIO()
+    # Texts of an SVG stay texts; without date and random names, equal maps make equal files.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "attention"}):
+        metadata: dict[str, Any] = {"Date": None} if form == "svg" else {"Software": None}
+        figure.savefig(file, format=form, dpi=DPI, bbox_inches=page, metadata=metadata)
+    content = file.getvalue()
+    if form == "svg" and is_japanese(content.decode()):  # Han characters get their Japanese form
+        content = content.replace(b"<svg ", b'<svg lang="ja" xml:lang="ja" ', 1)
+    return content
+
+
+def colours(share: float) -> np.ndarray:
+    """Return the colour [3], 0 to 1, of a weight relative to the largest one."""
+    return np.array(SCALE(np.ma.masked_invalid([float(share)]))[0, :3])
+
+
+def _in_pixels(
+    whole: tuple[int, int], left: float, top: float, width: float, height: float
+) -> tuple[float, float, float, float]:
+    """Return a rectangle, in pixels from the top left of a figure, as matplotlib's fractions from the bottom left."""
+    return left / whole[0], 1 - (top + height) / whole[1], width / whole[0], height / whole[1]
+
+
+def _with_margin(box: Bbox, margin: int) -> Bbox:
+    """Return a page around a rectangle, in inches; its edges are those of pixels, as are the edges of the cells."""
+    x0, y0 = (np.floor(side * DPI - margin) / DPI for side in (box.x0, box.y0))
+    x1, y1 = (np.ceil(side * DPI + margin) / DPI for side in (box.x1, box.y1))
+    return Bbox.from_extents(x0, y0, x1, y1)
+
+
+def _names(tokens: Tokens) -> list[str]:
+    return [readable(piece, fonts.characters()) for piece in tokens.pieces]
+
+
+def _ink(tokens: Tokens, place: int) -> str:
+    return MUTED if tokens.special[place] else INK
+
+
+def _every(size: float, cell: int) -> int:
+    """Return n, if there is room for every n-th label."""
+    return int(np.ceil(size * POINT * LEADING / cell))
+
+
+_RULER = RendererAgg(1, 1, DPI)
+
+
+@lru_cache(4096)
+def _width(text: str, size: float) -> float:
+    """Return the width of a text in pixels."""
+    return _RULER.get_text_width_height_descent(text, fonts.font(size), False)[0]
+
+
+def _lines(text: str, size: float, room: float) -> list[str]:
+    """Break a text between parts that are separated by ` · `."""
+    lines = [""]
+    for part in filter(None, text.split(" · ")):
+        joined = f"{lines[-1]} · {part}" if lines[-1] else part
+        if lines[-1] and _width(joined, size) > room:
+            lines.append(part)
+        else:
+            lines[-1] = joined
+    return lines

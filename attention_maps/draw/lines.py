@@ -1,44 +1,51 @@
-"""Draw attention weights as SVG lines between two columns of tokens."""
+"""Draw a map as lines between query tokens (left) and key tokens (right), as SVG."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from attention_maps.draw.heat_map import GAP, NAME, SUBTITLE, TITLE
-from attention_maps.draw.labels import readable, visible
-from attention_maps.draw.surface import INK, MUTED, Align, Text
-from attention_maps.draw.svg import Svg
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from matplotlib.transforms import Bbox
+
+from attention_maps.draw import fonts
+from attention_maps.draw.heat_map import DPI, INK, LABEL, MARGIN, MUTED, NAME, SUBTITLE, TITLE, saved
+from attention_maps.draw.labels import printable, readable
 from attention_maps.record.chosen_map import ChosenMap
-from attention_maps.record.recording import Tokens
 
 COLOUR = "#1f5fc4"
-MARGIN, STEP, ACROSS, LABEL = 16, 22, 190, 10.0  # pixels: page margin, row height, column gap; points
+STEP, ACROSS, GAP = 22, 190, 7  # pixels: height of a row, width of the lines, distance to the tokens
 
 
 def lines(chosen: ChosenMap, top: int = 3) -> str:
-    """Draw the `top` strongest links from each query (left) to its keys (right), with width and opacity by weight;
-    return SVG text."""
+    """Draw the `top` strongest links from each query to its keys, with width and opacity by weight; return SVG text."""
     weights, rows, columns = chosen.matrix, chosen.queries, chosen.keys
-    left = MARGIN + max(Svg.text_width(readable(piece), LABEL) for piece in rows.pieces) + GAP
-    right, y = left + ACROSS, MARGIN + 76
-    names = Svg.text_width(chosen.subject, TITLE), Svg.text_width(chosen.origin, SUBTITLE)
-    widest = max(Svg.text_width(readable(piece), LABEL) for piece in columns.pieces)
-    page = Svg(
-        max(right + GAP + widest, MARGIN + max(names)) + MARGIN, y + STEP * max(len(rows), len(columns)) + MARGIN
-    )
-    page.write(Text(MARGIN, MARGIN + 9, chosen.subject, TITLE, bold=True))
-    page.write(Text(MARGIN, MARGIN + 35, chosen.origin, SUBTITLE, colour=MUTED))
-    page.write(Text(left - GAP, y - 8, chosen.rows, NAME, align="right", colour=MUTED))
-    page.write(Text(right + GAP, y - 8, "attends to", NAME, colour=MUTED))
+    height = STEP * max(len(rows), len(columns))
+    figure = Figure(figsize=(ACROSS / DPI, height / DPI), dpi=DPI)
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, ACROSS), ylim=(height, 0))
+    axes.set_axis_off()
     strongest = np.argsort(-weights, axis=1, kind="stable")[:, :top]  # [Q,top]
     for (row, _), column in np.ndenumerate(strongest):
         weight = float(weights[row, column])
         if weight > 0:
-            hint = f"{visible(rows.pieces[row])} → {visible(columns.pieces[column])}: {100 * weight:.1f} %"
-            page.curve((left, y + (row + 0.5) * STEP), (right, y + (column + 0.5) * STEP), COLOUR, weight, hint)
-    sides: list[tuple[Tokens, float, Align]] = [(rows, left - GAP, "right"), (columns, right + GAP, "left")]
-    for tokens, x, align in sides:
+            (x, end), (y, foot) = (0, ACROSS), ((row + 0.5) * STEP, (column + 0.5) * STEP)
+            bend = Path([(x, y), (end / 2, y), (end / 2, foot), (end, foot)], [Path.MOVETO, *3 * [Path.CURVE4]])
+            width, alpha = 0.4 + 3.6 * weight, 0.1 + 0.9 * weight
+            axes.add_patch(PathPatch(bend, fill=False, ec=COLOUR, lw=width, alpha=alpha, gid=f"line_{row}_{column}"))
+    for tokens, x, align in ((rows, -GAP, "right"), (columns, ACROSS + GAP, "left")):
         for place, piece in enumerate(tokens.pieces):
-            colour = MUTED if tokens.special[place] else INK
-            page.write(Text(x, y + (place + 0.5) * STEP, readable(piece), LABEL, colour, align))
-    return page.drawing()
+            style: dict[str, Any] = {"ha": align, "va": "center", "color": MUTED if tokens.special[place] else INK}
+            text = readable(piece, fonts.characters())
+            axes.text(x, (place + 0.5) * STEP, text, fontproperties=fonts.font(LABEL), parse_math=False, **style)
+    axes.text(-GAP, -8, chosen.rows, ha="right", size=NAME, color=MUTED)
+    axes.text(ACROSS + GAP, -8, "attends to", size=NAME, color=MUTED)
+    figure.draw_without_rendering()
+    left = figure.get_tightbbox().x0 * DPI
+    for text, y, size, colour in ((chosen.origin, -32, SUBTITLE, MUTED), (chosen.subject, -52, TITLE, INK)):
+        known = printable(text, fonts.characters())
+        font = fonts.font(size, size == TITLE and fonts.has_bold(known))
+        axes.text(left, y, known, fontproperties=font, color=colour, parse_math=False)
+    box, pad = figure.get_tightbbox(), MARGIN / DPI
+    return saved(figure, Bbox.from_extents(box.x0 - pad, box.y0 - pad, box.x1 + pad, box.y1 + pad), "svg").decode()

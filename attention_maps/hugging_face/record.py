@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,10 +26,8 @@ from attention_maps.hugging_face.interface import refusal, switched
 from attention_maps.hugging_face.labels import Tokenizers
 from attention_maps.hugging_face.samples import recording_of
 from attention_maps.hugging_face.weights import attention_weights, deviation, is_causal, tolerated
+from attention_maps.notebook import Inline, show_recording
 from attention_maps.record.recording import Recording
-
-if TYPE_CHECKING:
-    from attention_maps.notebook import Inline
 
 Layers = Collection[int] | Mapping[str, Collection[int]]
 """Chosen layers, counted from 0, of all kinds or by kind: `{"cross": [5]}`."""
@@ -116,8 +114,8 @@ class Recorded:
         return store.save(self.recording(step, names), run_folder)
 
     def show(self, **state: Any) -> Inline:
-        """Return the Attention tab as the output of a notebook cell; see `Recording.show`."""
-        return self.recording().show(**state)
+        """Return the Attention tab as the output of a notebook cell; see `show_recording`."""
+        return show_recording(self.recording(), **state)
 
     @contextmanager
     def recording_now(self) -> Iterator[None]:

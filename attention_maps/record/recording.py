@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from attention_maps.files.file_names import KINDS, Kind
-
-if TYPE_CHECKING:
-    from attention_maps.notebook import Inline
 
 NAMES: dict[Kind, str] = {
     "encoder": "encoder self-attention",
@@ -323,13 +320,6 @@ class Recording:
         if head not in range(-len(weights), len(weights)):
             raise LookupError(f"no head {head}: there are {len(weights)}, counted from 0")
         return weights[head]
-
-    def show(self, **state: Any) -> Inline:
-        """Show the maps in a notebook, in the Attention tab as the output of the cell. state: where it opens, such as
-        `kind="cross"`, `layer=1`, `head=0`, `view="lines"`; see `attention_maps.notebook`."""
-        from attention_maps.notebook import show_recording
-
-        return show_recording(self, **state)
 
     def weight(
         self,

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from figures import beside, compare, graphs, picture, show
 
-from attention_maps.draw.canvas import heat_map, small_multiples
+from attention_maps.draw.heat_map import heat_map, small_multiples
 from attention_maps.record.recording import Key, Kind, Recording, Sample, Tokens, tokens
 from model.attention import attention, reference_attention
 from training.hardware.gpu_attention import attention_backend

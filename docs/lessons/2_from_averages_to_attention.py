@@ -14,7 +14,7 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 import torch
 from figures import beside, compare, picture, show
 
-from attention_maps.draw.canvas import heat_map
+from attention_maps.draw.heat_map import heat_map
 from model.attention import CausalSelfAttention, attention, reference_attention
 from model.config import ModelConfig
 from model.recording import record_attention

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from figures import beside, compare, curves, picture, show
 
-from attention_maps.draw.canvas import heat_map
+from attention_maps.draw.heat_map import heat_map
 from model.attention import attention, reference_attention
 
 NUMBERS = """

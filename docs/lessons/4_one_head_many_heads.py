@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from figures import bars, compare, picture, show
 
-from attention_maps.draw.canvas import heat_map, small_multiples
+from attention_maps.draw.heat_map import heat_map, small_multiples
 from attention_maps.record.recording import Recording, Sample, tokens
 from model.attention import SelfAttention, reference_attention
 from model.config import ModelConfig

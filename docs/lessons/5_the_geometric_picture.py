@@ -24,7 +24,7 @@ import torch
 from figures import arrows, bars, picture, show
 from torch.nn.functional import cross_entropy
 
-from attention_maps.draw.canvas import heat_map
+from attention_maps.draw.heat_map import heat_map
 from attention_maps.record.example import Example
 from interpretability.recorder import record
 from interpretability.residual_stream import record_residual_stream

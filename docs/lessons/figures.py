@@ -20,9 +20,8 @@ from numpy.typing import ArrayLike
 from PIL import Image
 
 from attention_maps.draw.fonts import font
-from attention_maps.draw.heat_map import LABEL, NAME, SUBTITLE, TITLE
+from attention_maps.draw.heat_map import DPI, INK, LABEL, LINE, MUTED, NAME, PAPER, SUBTITLE, TITLE, colours
 from attention_maps.draw.labels import fitted
-from attention_maps.draw.surface import DPI, INK, LINE, MUTED, PAPER, colours
 
 COLOURS = ("#3a69d2", "#e0913a", "#4a9c7d")
 """The blue of the heat maps, and two colours that can be told apart with any kind of colour vision."""

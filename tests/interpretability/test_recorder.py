@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 
 from attention_maps.draw import pictures
-from attention_maps.draw.canvas import Canvas
 from attention_maps.files import store
 from attention_maps.record import measures
 from attention_maps.record.example import Example
@@ -300,7 +299,7 @@ def test_a_recording_can_be_stored_measured_and_drawn(english: Tokenizer, japane
     assert measures.scalars(loaded.measures) == measures.scalars(recording.measures)
     assert len(measures.scalars(loaded.measures)) == 2 * 6 + 3 * 6 + 3 * 5
     assert loaded.labels == recording.labels
-    before, after = (pictures.for_images(one).draw(Canvas) for one in (recording, loaded))
+    before, after = (pictures.for_images(one).pixels() for one in (recording, loaded))
     np.testing.assert_array_equal(before, after)
 
 
@@ -315,7 +314,7 @@ def test_a_diverged_model_is_recorded_stored_and_drawn(english: Tokenizer, tmp_p
     (sample,) = store.load(path).samples
     assert np.isnan(sample.losses).all()
     assert np.isnan(sample.weights["decoder", 0]).any()
-    assert len(np.unique(pictures.for_images(recording).draw(Canvas))) > 50
+    assert len(np.unique(pictures.for_images(recording).pixels())) > 50
 
 
 @pytest.mark.parametrize("kv_heads", [None, 2])

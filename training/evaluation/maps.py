@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attention_maps.draw.pictures import for_images
 from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.measures import scalars
@@ -104,16 +103,16 @@ class AttentionRecorder:
         else:
             self.note_once(f"after {CURVES} evaluations, curves of attention have a point at every second, later fewer")
         if attention.image and recording.samples and is_chosen(number, attention.images):
-            from attention_maps.draw.canvas import Canvas  # matplotlib takes 30 MB
+            from attention_maps.draw.pictures import for_images  # matplotlib takes 30 MB
 
             with without_cycles():
-                self.log.image("maps", for_images(recording).draw(Canvas), step)
+                self.log.image("maps", for_images(recording).pixels(), step)
 
     def prepare(self) -> None:
         """Import what complete recordings need, before training: `datasets` takes a second, matplotlib 0.3 s."""
         self.gold("valid")
         if self.config.attention.image:
-            import attention_maps.draw.canvas  # noqa: F401
+            import attention_maps.draw.pictures  # noqa: F401
 
     def importance(self, examples: list[Example]) -> Measures:
         """Measure the importance of each head for the examples; empty if there are none, or if the measurements would

@@ -1,5 +1,7 @@
 """Labelled, legible images of maps, including Japanese."""
 
+import base64
+import io
 import logging
 import subprocess
 import sys
@@ -8,15 +10,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_rgb
+from PIL import Image
 
-from attention_maps.draw import canvas as draw
 from attention_maps.draw import fonts, labels, pictures
-from attention_maps.draw.canvas import Canvas
-from attention_maps.draw.heat_map import HeatMap, _Layout
-from attention_maps.draw.surface import HIDDEN, INK, MUTED, PAPER, colours
-from attention_maps.draw.svg import Svg
-from attention_maps.record.chosen_map import ChosenMap, choose
+from attention_maps.draw import heat_map as draw
+from attention_maps.draw.heat_map import INK, PAPER, HeatMap, colours
+from attention_maps.record.chosen_map import choose
 from attention_maps.record.recording import Recording, Sample, Tokens, tokens
 
 SENTENCE = "▁エミはオレンジよりりんごの方が好きです。「酸っぱくないから」と、彼女はスーパーで三本の〜(笑)…！？９"
@@ -37,11 +37,6 @@ NASTY = [
     "",
     "長" * 99,
 ]
-
-
-def pixels(chosen: ChosenMap) -> np.ndarray:
-    """Return the image of a map."""
-    return pictures.picture(chosen).draw(Canvas)
 
 
 def named(pieces: list[str]) -> Tokens:
@@ -65,17 +60,17 @@ def test_every_glyph_of_a_japanese_sentence_is_in_the_fonts() -> None:
 
 def test_different_characters_look_different() -> None:
     """Guards against missing glyphs by comparing images: two characters without glyphs are drawn as the same box."""
-    letters = sorted(set(SENTENCE))
+    letters = "▁エ彼〜！９"
     drawn = [draw.heat_map(np.ones((1, 1)), [letter], ["a"]).tobytes() for letter in letters]
     assert len(set(drawn)) == len(letters)
 
 
-@pytest.mark.parametrize("piece", NASTY)
-def test_any_piece_can_be_drawn(piece: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_any_piece_can_be_drawn(caplog: pytest.LogCaptureFixture) -> None:
     """Guards against `$` parsed as a formula, invisible labels, crashes, and a warning for each missing glyph."""
+    weights = np.ones((len(NASTY), len(NASTY)))
     with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
         warnings.simplefilter("error")
-        image = draw.heat_map(np.ones((2, 2)), [piece, "a"], [piece, "いいえ"], piece, subtitle=piece, row_name="reads")
+        image = draw.heat_map(weights, NASTY, NASTY, "".join(NASTY), subtitle="".join(NASTY), row_name="reads")
     assert image.dtype == np.uint8
     assert not caplog.records
 
@@ -151,7 +146,7 @@ def test_labels_are_written_beside_and_above_the_map() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("length", [1, 5, 20, 64, 128, 512])
+@pytest.mark.parametrize("length", [1, 20, 512])
 def test_no_label_touches_the_edge_and_the_size_is_sensible(length: int) -> None:
     """Guards against labels clipped at the border, and images of unbounded size."""
     pieces = [["▁understanding", "▁オレンジ", "."][i % 3] for i in range(length)]
@@ -167,31 +162,22 @@ def test_no_label_touches_the_edge_and_the_size_is_sensible(length: int) -> None
 def test_the_future_is_grey_and_not_a_small_weight() -> None:
     """Guards against masked cells that look like cells of weight 0."""
     image = draw.heat_map(np.eye(20), ["a"] * 20, ["a"] * 20, causal=True).reshape(-1, 3)
-    hidden = (image == np.round(HIDDEN * 255)).all(axis=1).sum()
+    hidden = (image == np.round(np.array(to_rgb(labels.FUTURE)) * 255)).all(axis=1).sum()
     unseen = (image == np.round(np.array(colours(0.0)) * 255)).all(axis=1).sum()
     assert hidden > unseen > 0
 
 
-@pytest.mark.slow
 def test_small_maps_carry_their_numbers() -> None:
     """Guards against missing values in the cells, and values that do not fit."""
-    assert [labels.hundredths(weight) for weight in (0.0, 0.004, 0.42, 0.994, 0.999, 1.0)] == [
-        "0",
-        "0",
-        ".42",
-        ".99",
-        "1",
-        "1",
-    ]
+    shares = {0.0: "0", 0.004: "0", 0.42: ".42", 0.994: ".99", 0.999: "1", 1.0: "1"}
+    assert {weight: labels.hundredths(weight) for weight in shares} == shares
 
-    def colours_in_map(length: int) -> int:
-        weights = np.full((length, length), 0.5)
-        image = draw.heat_map(weights, ["a"] * length, ["a"] * length, maximum=1)
-        left, top, right, bottom = changed(image, draw.heat_map(weights * 0, ["a"] * length, ["a"] * length, maximum=1))
-        return len(np.unique(image[top:bottom, left:right].reshape(-1, 3), axis=0))
+    def texts(length: int) -> set[str]:
+        names = named(["a"] * length)
+        return {*written(HeatMap({"": np.full((length, length), 0.42)}, names, names, maximum=1).svg())}
 
-    assert colours_in_map(4) > 10  # ink and its soft edges
-    assert colours_in_map(60) == 2  # the cell and the hair between cells
+    assert ".42" in texts(4)
+    assert ".42" not in texts(60)
 
 
 def test_a_diverged_model_is_shown_as_such() -> None:
@@ -220,34 +206,14 @@ def test_panels_share_one_scale() -> None:
 
 
 def test_a_picture_says_where_it_comes_from(lesson: Recording) -> None:
-    """Guards against titles without layer, head or step."""
-    before = pixels(choose(lesson, kind="encoder", layer=0))
-    later = pixels(choose(Recording(2000, lesson.samples), kind="encoder", layer=0))
-    layer = pixels(choose(lesson, kind="encoder", layer=1))
-    head = pixels(choose(lesson, kind="encoder", layer=0, head=0))
-    for other in (later, layer, head):  # the maps themselves are all alike
-        assert changed(before, other)[3] < 70
-    assert changed(before, later)[1] > changed(before, layer)[1]
-
-
-def test_pictures_of_every_kind_can_be_drawn(lesson: Recording) -> None:
-    """Guards against labels of the wrong side or length, for each kind, in single maps and small multiples."""
+    """Guards against titles without layer, head or step, and labels of the wrong side or length, for each kind."""
     for kind in ("encoder", "decoder", "cross"):
-        all_heads = pictures.heads(choose(lesson, kind=kind, layer=-1)).draw(Canvas)
-        for image in (pixels(choose(lesson, kind=kind, head=1)), all_heads):
-            assert image.shape[2] == 3
-            assert len(np.unique(image)) > 50
-    reads, predicts = (
-        pictures.heads(choose(lesson, kind="decoder", rows=rows)).draw(Canvas) for rows in ("reads", "predicts")
-    )
-    assert changed(reads, predicts)
-    np.testing.assert_array_equal(pixels(choose(lesson)), pixels(choose(lesson, kind="cross", layer=0)))
-
-
-def test_a_page_has_its_size_to_the_pixel() -> None:
-    """Guards against maps that are not drawn: with matplotlib before 3.11, 431 pixels became 430."""
-    for size in range(425, 440):
-        assert Canvas(size, 2 * size).drawing().shape == (2 * size, size, 3)
+        texts = written(pictures.picture(choose(lesson, kind=kind, layer=1, head=0)).svg())
+        assert any("layer 1 (of 0–1) · head 0 (of 0–1)" in text for text in texts)
+        assert ({"さ"} if kind == "encoder" else {"I", "d", "win"}) <= set(texts)
+    texts = written(pictures.heads(choose(lesson, kind="decoder", layer=0, title="x · step 2,000")).svg())
+    assert {"mean of 2 heads", "head 0", "head 1", "decoder self-attention · layer 0 (of 0–1)"} <= set(texts)
+    assert any("step 2,000" in text for text in texts)
 
 
 def test_drawing_leaves_matplotlib_as_it_was() -> None:
@@ -258,7 +224,7 @@ import sys, matplotlib
 def settings():  # all but the backend, which is looked up, and pyplot imported, when asked for
     return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
 before = settings()
-from attention_maps.draw.canvas import heat_map
+from attention_maps.draw.heat_map import heat_map
 import numpy as np
 heat_map(np.ones((1, 1)), ["いいえ"], ["▁no"])
 print([name for name in ("matplotlib.pyplot", "matplotlib_fontja", "torch") if name in sys.modules])
@@ -268,20 +234,20 @@ assert settings() == before
     assert done.stdout.strip() == "[]", done.stdout
 
 
-@pytest.mark.parametrize("length", [1, 4, 16, 128])
+@pytest.mark.parametrize("length", [1, 16, 128])
 def test_the_picture_for_images_is_shown_as_it_is(length: int) -> None:
     """Guards against illegible labels in TensorBoard's Images tab, which scales images to a width of 350 pixels."""
     pieces = [["▁understanding", "▁オレンジ", "▁a"][i % 3] for i in range(length)]
     weights = {("decoder", 0): np.tril(np.ones((1, length, length), np.float16))}
     sample = Sample(named(pieces), named(pieces), None, (1.0,) * length, ((),) * length, weights, {}, "valid 1", length)
     shown = pictures.for_images(Recording(1000, (sample,)))
-    image = shown.draw(Canvas)
+    image = shown.pixels()
     assert image.shape[1] == 350
     assert image.shape[0] < 600
     assert (np.concatenate([image[:, :2], image[:, -2:]], axis=1) == 255).all()  # nothing is cut off
-    layout = _Layout(shown, Canvas)
-    assert (layout.size, layout.every) == (9.0, 1)  # every token is named, in 12 pixels
-    assert ("of 128 × 128 tokens" in layout.picture.subtitle) == (length == 128)
+    texts = written(shown.svg())
+    assert texts["a" if length > 2 else "understanding"]["size"] == "9px"  # of 1/72 inch
+    assert any("of 128 × 128 tokens" in text for text in texts) == (length == 128)
 
 
 def test_labels_lack_the_mark_of_a_word() -> None:
@@ -289,21 +255,32 @@ def test_labels_lack_the_mark_of_a_word() -> None:
     assert [labels.readable(piece) for piece in ("▁win", "▁", "a▁b", "▁▁x", "")] == ["win", "␣", "a␣b", "x", ""]
 
 
-def test_pixels_and_svg_are_one_picture(lesson: Recording) -> None:
-    """Guards against differences between PNG and SVG: same texts, same colours, a cell for every weight."""
-    chosen = choose(lesson, kind="encoder", layer=0, head=0)
-    root = ElementTree.fromstring(pictures.picture(chosen).draw(Svg).encode())
-    cells = [rect for rect in root.iter("{http://www.w3.org/2000/svg}rect") if len(rect)]
-    assert [rect.get("fill") for rect in cells] == [to_hex(colours(1.0))] * 9
-    flat = pictures.picture(chosen).draw(Canvas).reshape(-1, 3)
-    assert (flat == (colours(1.0) * 255).round()).all(axis=1).sum() > 1000
+def test_pixels_and_svg_are_one_picture() -> None:
+    """Guards against differences between PNG and SVG: a cell of the same colour for every weight, masked ones grey."""
+    picture = HeatMap({"": np.array([[1, 0], [0.25, 0.75]])}, named(["a", "b"]), named(["c", "d"]), causal=True)
+    root = ElementTree.fromstring(picture.svg().encode())
+    cells, _ = (embedded(image) for image in root.iter("{http://www.w3.org/2000/svg}image"))
+    drawn = picture.pixels().reshape(-1, 3)
+    for colour in (colours(1), to_rgb(labels.FUTURE), colours(1 / 3)):
+        wanted = (np.array(colour) * 255).round()
+        assert (np.abs(cells.reshape(-1, 3) - wanted) <= 1).all(axis=1).any()
+        assert (np.abs(drawn - wanted) <= 1).all(axis=1).sum() > 1000
+    texts = written(picture.svg())
+    assert (texts["1"]["fill"], texts[".25"]["fill"], texts["a"]["fill"]) == (PAPER, INK, INK)
 
 
-def test_numbers_in_dark_cells_are_white() -> None:
-    """Guards against a style sheet, which would override the colour of each text."""
-    drawn = HeatMap({"": np.eye(2)}, named(["a", "b"]), named(["c", "d"])).draw(Svg)
-    root = ElementTree.fromstring(drawn.encode())
-    assert root.get("fill") == INK
-    assert "style" not in drawn
-    numbers = {text.text: text.get("fill") for text in root.iter("{http://www.w3.org/2000/svg}text")}
-    assert (numbers["1"], numbers["0"], numbers["a"]) == (PAPER, MUTED, None)
+def embedded(image: ElementTree.Element) -> np.ndarray:
+    """Return the pixels [h,w,3] of a raster image in an SVG."""
+    content = (image.get("{http://www.w3.org/1999/xlink}href") or "").partition("base64,")[2]
+    return np.array(Image.open(io.BytesIO(base64.b64decode(content))).convert("RGB")).astype(int)
+
+
+def written(svg: str) -> dict[str, dict[str, str]]:
+    """Return the texts of an SVG with their colour and size."""
+    texts = ElementTree.fromstring(svg.encode()).iter("{http://www.w3.org/2000/svg}text")
+    found = {}
+    for text in texts:
+        style = dict(part.strip().split(": ", 1) for part in text.get("style", "").split(";") if part)
+        size = style.get("font-size") or style.get("font", "").split()[0]
+        found["".join(text.itertext())] = {"fill": style.get("fill", "#000000"), "size": size}
+    return found

@@ -122,16 +122,6 @@ def test_a_deleted_run_stays_deleted(lesson: Recording, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_every_truncation_is_reported_with_the_file(lesson: Recording, tmp_path: Path) -> None:
-    """Guards against tracebacks or zeros for a file truncated by a full disk or an incomplete copy."""
-    path = store.save(lesson, tmp_path)
-    whole = path.read_bytes()
-    for length in [0, 1, 7, 8, 9, 100, len(whole) // 2, len(whole) - 1]:
-        path.write_bytes(whole[:length])
-        with pytest.raises(store.RecordingError, match=r"step_00001000.safetensors: .*truncated"):
-            store.load(path)
-
-
 def test_foreign_and_newer_files_are_told_apart(tmp_path: Path) -> None:
     """Guards against reading model weights, or a later format, as maps."""
     path = tmp_path / "weights.safetensors"
@@ -155,39 +145,17 @@ def _rewrite(path: Path, tensors: dict[str, np.ndarray | None], metadata: dict[s
     save_file({name: tensor for name, tensor in changed.items() if tensor is not None}, path, metadata=kept)
 
 
-@pytest.mark.parametrize(
-    ("tensors", "metadata", "message"),
-    [
-        ({"0/cross/0": np.zeros((2, 4, 9), np.float16)}, {}, r"0/cross/0 has the shape \[2, 4, 9\], .* \[2, 4, 3\]"),
-        ({"0/cross/0": np.zeros((2, 4, 3), np.float32)}, {}, "0/cross/0 is F32"),
-        ({"0/cross/0": np.zeros((3, 4, 3), np.float16)}, {}, "0/cross/0"),
-        ({"0/cross/0": np.zeros((), np.float16)}, {}, "0/cross/0"),
-        ({"1/cross/0": np.zeros((2, 4, 3), np.float16)}, {}, "its samples do not have the same maps"),
-        ({"0/cross/0": None, "0/cross/0/norms": None}, {}, "layers are missing among the cross maps"),
-        ({"0/cross/0": None}, {}, "0/cross/0/norms does not match its weights"),
-        ({}, {"samples": "[{}]"}, "sample 0, reads: there are no tokens"),
-        ({}, {"samples": "not json"}, "is not valid JSON"),
-        ({}, {"samples": "[" * 100_000}, "nested too deeply"),
-        ({}, {"samples": '{"a": 1}'}, "it contains no samples"),
-        ({}, {"step": "soon"}, "its step is not an integer"),
-        ({}, {"step": "9" * 5000}, "its step is not an integer"),
-        ({}, {"measures": '{"entropy": {"cross": [[1]]}}'}, "entropy: cross must have 2 layers with 2 heads"),
-        ({}, {"labels": '{"cross": [["", ""], [""]]}'}, "labels: cross must have 2 layers with 2 heads"),
-        ({}, {"deviation": "[]"}, "its deviation is not a number"),
-        ({}, {"loss": '"low"'}, "its loss is not a number"),
-    ],
-)
-def test_damaged_contents_are_reported(
-    lesson: Recording, tmp_path: Path, tensors: dict, metadata: dict, message: str
-) -> None:
-    """Guards against a readable container with inconsistent contents."""
+def test_a_deviation_and_a_loss_are_numbers(lesson: Recording, tmp_path: Path) -> None:
+    """Guards what only this reader reads; what both read is in tensorboard/test_recording_reader.py."""
     path = store.save(lesson, tmp_path)
-    _rewrite(path, tensors, metadata)
-    with pytest.raises(store.RecordingError, match=message):
-        store.load(path)
+    for wrong in ({"deviation": "[]"}, {"loss": '"low"'}, {"step": "9" * 5000}, {"samples": "[" * 100_000}):
+        store.save(lesson, tmp_path)
+        _rewrite(path, {}, wrong)
+        with pytest.raises(store.RecordingError, match=r"not a number|not an integer|nested too deeply"):
+            store.load(path)
 
 
-@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "F8_E5M2"])
+@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3"])
 def test_numbers_that_numpy_does_not_know_are_refused_where_maps_should_be(
     lesson: Recording, tmp_path: Path, dtype: str
 ) -> None:
@@ -234,13 +202,6 @@ def test_a_recording_without_samples_keeps_its_measures(tmp_path: Path) -> None:
     recording = Recording(1, (), {"entropy": {"cross": [[0.5, 0.25]]}}, scores=(Score("antecedent", "chance", 29.5),))
     loaded = store.load(store.save(recording, tmp_path))
     assert (loaded.samples, loaded.measures, loaded.scores) == ((), recording.measures, recording.scores)
-
-
-def test_additions_of_later_versions_do_not_disturb(lesson: Recording, tmp_path: Path) -> None:
-    """Guards against rejecting files with additional keys."""
-    path = store.save(lesson, tmp_path)
-    _rewrite(path, {"0/cross/0/importance": np.zeros(2, np.float32)}, {"gold": "[]"})
-    assert store.load(path).step == 1000
 
 
 def test_gold_measures_labels_and_scores_come_back(lesson: Recording, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -172,16 +173,19 @@ WRONG: list[tuple[Change, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "reason"), WRONG, ids=[str(number) for number in range(len(WRONG))])
-def test_what_is_wrong_with_a_recording_is_said(
-    tab: type[Tab], complete: Recording, tmp_path: Path, change: Change, reason: str
-) -> None:
-    """Guards the page against recordings with which it would draw nonsense or fail."""
-    path = store.save(complete, tmp_path)
-    write(path, change)
-    said = tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
-    assert said.startswith("step_00001000.safetensors: ")
-    assert reason in said
+def test_what_is_wrong_with_a_recording_is_said(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+    """Guards the page and scripts against recordings with which they would draw nonsense or fail, and against two
+    readers that disagree."""
+    path, shown = store.save(complete, tmp_path), tab(tmp_path)
+    whole = path.read_bytes()
+    for number, (change, reason) in enumerate(WRONG):
+        path.write_bytes(whole)
+        write(path, change)
+        said = shown.refused(422, "meta", run=".", recording="step_00001000")
+        assert said.startswith("step_00001000.safetensors: "), number
+        assert reason in said, number
+        with pytest.raises(store.RecordingError, match=re.escape(reason)):
+            store.load(path)
 
 
 def test_samples_with_different_maps_are_refused(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
@@ -276,15 +280,17 @@ def test_additions_of_later_versions_do_not_disturb(tab: type[Tab], complete: Re
     assert tab(tmp_path).json("meta", run=".", recording="step_00001000") == before
 
 
-@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 100, 2000, -1])
-def test_a_truncated_file_gets_the_reason(tab: type[Tab], complete: Recording, tmp_path: Path, length: int) -> None:
-    """Guards against files truncated by a full disk or an incomplete copy."""
-    path = store.save(complete, tmp_path)
-    path.write_bytes(path.read_bytes()[:length])
-    shown = tab(tmp_path)
-    for route in ("meta", "tensor"):
-        asked = {"run": ".", "recording": "step_00001000", "sample": 0, "kind": "cross", "layer": 0}
-        assert "truncated" in shown.refused(422, route, **asked)
+def test_a_truncated_file_gets_the_reason(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+    """Guards against tracebacks or zeros for files truncated by a full disk or an incomplete copy."""
+    path, shown = store.save(complete, tmp_path), tab(tmp_path)
+    whole = path.read_bytes()
+    asked = {"run": ".", "recording": "step_00001000", "sample": 0, "kind": "cross", "layer": 0}
+    for length in (0, 1, 7, 8, 9, 100, 2000, -1):
+        path.write_bytes(whole[:length])
+        for route in ("meta", "tensor"):
+            assert "truncated" in shown.refused(422, route, **asked)
+        with pytest.raises(store.RecordingError, match=r"step_00001000.safetensors: .*truncated"):
+            store.load(path)
 
 
 def test_what_is_too_large_is_not_read(

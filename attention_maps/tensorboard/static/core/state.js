@@ -23,9 +23,8 @@ const INITIAL = {
   partner: '', // pair: c5, the column whose weight from the selected row is shown
   heads: '', // lines: several heads overlaid, "0,2" or "mean,3"; '' is the selected head
   layout: '', // lines: columns or text; '' decides by length
-  losses: false, // sentence: underline every token by its loss
-  bars: 'all', // strength: the head and `all` heads together, or `each` head
-  sort: 'order', // strength: tokens in text order, or by strength
+  underline: '', // sentence: tokens underlined by their loss, or by the strength of the output of the head; '' is none
+  sort: 'order', // prediction: parts in the order of the model, or by strength
   candidate: 0, // prediction: the actual next token, or a likely one
   parts: 'all', // prediction: bars of `all` parts, or of the `heads` alone, which MLPs may dwarf
   versus: -1, // prediction: the candidate that it is compared with; below 0: the mean of all tokens
@@ -53,7 +52,7 @@ const CHOICES = {
   rows: ['', 'reads', 'predicts'],
   scale: ['map', 'one'],
   layout: ['', 'columns', 'text'],
-  bars: ['all', 'each'],
+  underline: ['', 'loss', 'strength'],
   sort: ['order', 'strength'],
   parts: ['all', 'heads'],
   readout: ['argmax', 'mutual', 'grown', 'threshold'],
@@ -79,6 +78,13 @@ const PATTERNS = {
   removed: /^((encoder|decoder|cross)\.\d{1,5}\.(\d{1,5}|\*)(,(?!$)|$))*$/,
   piece: /^.{0,100}$/u,
   checkpoint: /^(best|last|step-\d{1,15}(-\d{1,6})?|weights-\d{1,15})?$/,
+};
+
+/** What addresses name from the time when there were more views -> where it is now. */
+const MOVED = {
+  'view=steps': {view: 'story'},
+  'view=strength': {view: 'sentence', underline: 'strength'},
+  'losses=true': {underline: 'loss'},
 };
 
 /** The state with `set` and `subscribe`; the URL follows every change. */
@@ -125,7 +131,8 @@ function fromHash(hash) {
   const found = {};
   for (const [name, text] of new URLSearchParams(hash.replace(/^#(attention&?)?/, ''))) {
     const key = name.startsWith(PREFIX) ? name.slice(PREFIX.length) : '';
-    if (!Object.hasOwn(INITIAL, key)) continue;
+    Object.assign(found, MOVED[`${key}=${text}`]);
+    if (!Object.hasOwn(INITIAL, key) || MOVED[`${key}=${text}`]) continue;
     const value = parsed(key, text);
     if (isPossible(key, value)) found[key] = value;
   }

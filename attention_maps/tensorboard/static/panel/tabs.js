@@ -5,6 +5,7 @@ import {measureAt, measureOf, measureText, namesAt} from '../core/measures.js';
 import {recordingTitle, stepName, stepOf} from '../core/recordings.js';
 import {element} from '../dom/elements.js';
 import {explain} from '../dom/explain.js';
+import {segments} from '../dom/fields.js';
 import {hideTooltip} from '../dom/tooltip.js';
 import {view as alignment} from '../views/alignment/alignment.js';
 import {view as ask} from '../views/ask/ask.js';
@@ -16,13 +17,13 @@ import {view as map} from '../views/map/heat_map.js';
 import {view as pair} from '../views/pair/pair.js';
 import {view as prediction} from '../views/prediction/prediction.js';
 import {view as sentence} from '../views/sentence/sentence.js';
-import {view as steps} from '../views/steps.js';
 import {view as story} from '../views/story/story.js';
-import {view as strength} from '../views/strength/strength.js';
 import {cut} from './controls.js';
 import {createExport} from './export.js';
 
-const VIEWS = [story, map, lines, sentence, pair, prediction, ask, circuits, strength, alignment, curves, steps];
+/** The views of each tab, from left to right; between those of one tab, a switch above the view chooses. */
+const TABS = [[story], [map, lines], [sentence], [pair], [prediction, circuits], [ask], [alignment], [curves]];
+const VIEWS = TABS.flat();
 
 /**
  * {element, exports: buttons that save the active view, draw(shown), fail(message), current(), frame()}; `shown` is what load_page.js
@@ -32,13 +33,14 @@ export function createTabs(context) {
   const {state} = context;
   const made = new Map(); // name -> result of the view's `create`
   let frame = null;
-  const buttons = VIEWS.map(({name, title, hint}) =>
+  const buttons = TABS.map(([{name, title, hint}]) =>
     element(
       'button',
       {type: 'button', role: 'tab', id: `tab-${name}`, 'aria-controls': 'view', title: hint, onclick: () => state.set({view: name})},
       title,
     ),
   );
+  const switches = new Map(TABS.filter((views) => views.length > 1).map((views) => [views, switchOf(views, state)]));
   const list = element('div', {class: 'tabs', role: 'tablist', 'aria-label': 'views', onkeydown: byArrow}, buttons);
   const name = element('h2', {class: 'frame-name'});
   const term = element('span');
@@ -71,25 +73,27 @@ export function createTabs(context) {
     const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];
     if (!by) return;
     event.preventDefault(); // elsewhere these keys move through the steps
-    const offered = VIEWS.filter((_, i) => !buttons[i].hidden);
-    const next = offered[(offered.indexOf(chosen()) + by + offered.length) % offered.length];
-    state.set({view: next.name});
+    const offered = TABS.filter((_, i) => !buttons[i].hidden);
+    const next = offered[(offered.indexOf(tabOf(chosen())) + by + offered.length) % offered.length];
+    state.set({view: next[0].name});
     list.querySelector('[aria-selected=true]').focus();
   }
 
   function show() {
     const view = chosen();
-    VIEWS.forEach((one, i) => {
-      buttons[i].setAttribute('aria-selected', String(one === view));
-      buttons[i].tabIndex = one === view ? 0 : -1;
+    const tab = tabOf(view);
+    TABS.forEach((views, i) => {
+      buttons[i].setAttribute('aria-selected', String(views === tab));
+      buttons[i].tabIndex = views === tab ? 0 : -1;
     });
-    panel.setAttribute('aria-labelledby', `tab-${view.name}`);
+    panel.setAttribute('aria-labelledby', `tab-${tab[0].name}`);
+    switches.get(tab)?.show(view.name);
     if (!made.has(view.name)) made.set(view.name, view.create(context));
     const instance = made.get(view.name);
     if (panel.firstChild !== instance.element) {
       panel.replaceChildren(instance.element);
       term.replaceChildren(explain(view.term ?? 'attention'));
-      controls.replaceChildren(...(instance.controls ? [instance.controls] : []));
+      controls.replaceChildren(...[switches.get(tab)?.element, instance.controls].filter(Boolean));
       panel.scrollTop = 0;
     }
     return instance;
@@ -105,7 +109,7 @@ export function createTabs(context) {
     detail.textContent = detail.title = about.detail;
     nothing.hidden = true;
     const translates = shown.meta.samples.some(({source}) => source);
-    buttons[VIEWS.indexOf(alignment)].hidden = !translates && chosen() !== alignment; // two texts are aligned
+    buttons[TABS.indexOf(tabOf(alignment))].hidden = !translates && chosen() !== alignment; // two texts are aligned
     const unasked = chosen() === ask || chosen().ofRun || Boolean(context.source.archive);
     const foreign = !frame.meta.parts?.length; // of another model, which cannot be asked
     without.hidden = typeof frame.head !== 'number' || unasked || foreign;
@@ -130,6 +134,14 @@ export function createTabs(context) {
   const compares = () => chosen().compares !== false;
 
   return {element: stage, exports, draw, fail, show, compares, current: () => made.get(chosen().name), frame: () => frame};
+}
+
+const tabOf = (view) => TABS.find((views) => views.includes(view));
+
+/** The switch between the views of one tab. */
+function switchOf(views, state) {
+  const options = Object.fromEntries(views.map(({name, form}) => [name, form]));
+  return segments(views[0].forms, options, (view) => state.set({view}), views[1].hint);
 }
 
 /** {title, detail} of a view of the whole run. */

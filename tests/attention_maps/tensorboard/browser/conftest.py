@@ -29,6 +29,12 @@ from tests.conftest import ROOT, environment
 ODD = "a 100% #1 'x' \"y\"/日本&z=?+"
 """A run name with special characters of URLs and HTML."""
 
+LONG = ["</s>", *["▁Kate", "▁hid", "▁her", "▁pen", "."] * 3, "▁Who", "▁smiled", "?"]
+PROBES = {"probe 1": [*LONG, "▁Kate", "."], "probe 2": [*LONG, "▁Emi", "."]}
+"""Texts of the run `probes`, which begin alike."""
+BORN = 13
+"""Step of this run at which a head gets a label."""
+
 PRONOUNS = (
     Score("alignment_error", "mean of all layers, grown", 30.0, "cross"),
     Score("alignment_error", "mean of layer 0, argmax", 40.0, "cross", 0),
@@ -71,6 +77,16 @@ def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store.save_generated(hostile_recording(200), folder / RUN)
     store.save_generated(recording(900, sample(JAPANESE, ENGLISH, 900)), folder / "generated")
     store.save(recording(100, sample(["▁Kate"], None, 100)), folder / "token")
+    errors = {"alignment_error": {"cross": [[40.0, 50.0, 60.0], [55.0, 45.0, 35.0]]}}
+    for made in map(translation, (100, 200)):
+        store.save(replace(made, measures=made.measures | errors), folder / "aligned")
+    many = tuple(Score("alignment_error", f"mean {place}", 20.0 + place, "cross", 0) for place in range(5))
+    labels = {"cross": [["broad", "", ""], ["", "", "alignment"]]}
+    store.save(replace(translation(100), scores=many, labels=labels), folder / "scored")
+    for step in range(30):
+        texts = (sample(text, None, step, layers=1, heads=2, name=name) for name, text in PROBES.items())
+        labels = {"decoder": [["", "induction" if step >= BORN else ""]]}
+        store.save(replace(recording(step, *texts), labels=labels), folder / "probes")
     store.save(Recording(100, (), {"entropy": {"cross": [[1.0, 0.5]]}}, {}, PRONOUNS), folder / "scores")
     return folder
 
@@ -185,6 +201,7 @@ def views_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     store.save(Recording(100, stories, parts=known.PARTS), folder / "gpt")
     rounded = replace(known.story(), logits=known.story().logits - np.float16(0.04))
     store.save(Recording(100, (rounded,), parts=known.PARTS), folder / "rounded")
+    store.save(Recording(100, (known.answer(),), parts=known.PARTS), folder / "answer")
     for step in known.HISTORY:
         store.save(known.remembered(step), folder / "history")
     for step in known.EVALUATED:
@@ -222,7 +239,7 @@ def views(opened_views: Page) -> Iterator[Page]:
     assert not failed
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def asked_runs(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a log directory with the two runs; the GPT also has a model of step 4 that is certain of everything."""
     folder = tmp_path_factory.mktemp("asked") / "runs"
@@ -232,7 +249,7 @@ def asked_runs(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def opened_runs(driver: Chrome, asked_runs: Path) -> Iterator[Page]:
     """Open the tab for these runs."""
     with serving(asked_runs) as address:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,13 @@ def story(she: list[float] = SHE, mentions: tuple[tuple[int, int, int, bool], ..
         logits=np.array([[sum(NEXT)] * length, [2] * length], np.float16),
         lens=(tuple((Prediction(10 + row + 1, "▁soon", 0.25),) for row in range(length)),),
     )
+
+
+def answer() -> Sample:
+    """Return a text whose only gold label links the answer to a question with the noun that it repeats."""
+    words = [*STORY[:6], "▁Kate", *STORY[7:]]
+    links = Antecedents("reads", ((6, 7, 1, 2),))
+    return replace(story(), reads=marked(words), predicts=marked(words[1:]), antecedents=links)
 
 
 def heads_of(first: list[list[float]]) -> np.ndarray:

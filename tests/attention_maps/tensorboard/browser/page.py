@@ -17,6 +17,14 @@ POLL = 0.05
 READY = "return Boolean(document.querySelector('.page:not([hidden])[aria-busy=false]'))"
 """The page is hidden until the list of runs is read; before, a drawing of nothing ends at once."""
 
+RELOAD = """
+    history.replaceState(history.state, '', arguments[0]);
+    const frame = document.querySelector('iframe').contentWindow;
+    frame.old = true;
+    frame.location.reload();
+"""
+"""Script that loads the tab anew, in the TensorBoard around it."""
+
 
 class Page:
     """The Attention tab in a browser, operated as by a user."""
@@ -27,10 +35,14 @@ class Page:
         self.address = address
 
     def load(self, hash: str = "", /, **state: Any) -> None:
-        """Load TensorBoard with a state of the tab, or with the given URL hash."""
+        """Load TensorBoard with the given URL hash, or the tab with a state: only its frame if TensorBoard is open."""
         self.open()
-        self.driver.get("about:blank")
-        self.driver.get(f"{self.address}{hash or link(state)}")
+        if not hash and self.driver.current_url.startswith(self.address):
+            self.driver.execute_script(RELOAD, link(state))
+            self.wait("return !document.querySelector('iframe').contentWindow.old")
+        else:
+            self.driver.get("about:blank")
+            self.driver.get(f"{self.address}{hash or link(state)}")
         self.enter()
         self.wait(READY)
 

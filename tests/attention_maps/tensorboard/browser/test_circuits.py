@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-from selenium.webdriver import Chrome
 from selenium.webdriver.common.keys import Keys
 
-from tests.attention_maps.tensorboard.browser.conftest import serving
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 
 STATUS, TITLES, PAIRS = ".circuits-status", ".circuits-view h3", ".circuit-pairs tr"
@@ -22,17 +16,6 @@ TEXTS = """
     });
 """
 """Script that returns how the pieces of some pairs are listed."""
-
-
-@pytest.fixture(scope="module")
-def runs(driver: Chrome, trained: Path) -> Iterator[Page]:
-    """Open the tab for the two runs; fail if a script error occurred."""
-    with serving(trained / "runs") as address:
-        page = Page(driver, address)
-        page.load(run="gpt")
-        yield page
-        failed = [entry["message"] for entry in page.driver.get_log("browser") if "Uncaught" in entry["message"]]
-        assert not failed
 
 
 def test_the_weights_of_a_head_are_read(runs: Page) -> None:

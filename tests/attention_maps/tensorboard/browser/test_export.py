@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.attention_maps.tensorboard.browser.known import CROSS, TARGET, TRANSLATION
+from tests.attention_maps.tensorboard.browser.known import CROSS, TARGET, TEXT, TRANSLATION, State
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 
 
@@ -90,43 +90,51 @@ def test_csv_tells_what_was_hidden(views: Page, downloads: Path) -> None:
     assert [float(row[-1]) for row in rows[1:]] == [row[-1] for row in CROSS]
 
 
+STORY = {"run": "history", "recording": "step_00000009"}
+LABELS = {"induction since step 2, previous token only at the last step", "coreference only at the last step, diagonal"}
+
+
 @pytest.mark.parametrize(
-    ("view", "words"),
+    ("state", "view", "drawn", "words"),
     [
-        ("map", {"エミは", "好き", ".75", "cross-attention · layer 0 · head 0"}),
-        ("lines", {"エミは", "Emi", "</s>"}),
-        ("sentence", {"エミは", "Emi"}),
-        ("strength", {"エミは", "3.00", "head 0"}),
-        ("alignment", {"エミは"}),
+        (TRANSLATION, "map", "", {"エミは", "好き", ".75", "cross-attention · layer 0 · head 0"}),
+        (TRANSLATION, "lines", "", {"エミは", "Emi", "</s>"}),
+        (TRANSLATION, "sentence", "", {"エミは", "Emi"}),
+        (TRANSLATION, "alignment", "", {"エミは"}),
+        (TRANSLATION, "pair", ".pair-heads", {"75.0 %", "apple 25.0 %", "since step 200", "100", "200"}),
+        (TEXT | {"token": "r4"}, "prediction", ".parts-sum", {"+2.50", "What predicts “.” after “pen”"}),
+        (STORY, "story", ".story-events", LABELS | {"decoder layer 0 · head 0", "training step"}),
     ],
 )
-def test_every_drawing_is_an_svg_that_stands_alone(views: Page, downloads: Path, view: str, words: set[str]) -> None:
-    """Guards against drawings without their labels, or that need the page's style sheet."""
-    views.show(**TRANSLATION, view=view)
-    if view == "strength":
-        wait_for(views, ".strength-legend", "together")
+def test_every_drawing_is_an_svg_that_stands_alone(
+    views: Page, downloads: Path, state: State, view: str, drawn: str, words: set[str]
+) -> None:
+    """Guards against drawings of another view, without their labels, or that need the page's style sheet."""
+    views.show(**state, view=view)
+    if drawn:
+        views.wait(f"return document.querySelector('{drawn}').textContent")
     file = saved(views, downloads, "SVG")
-    assert file.name == f"translation_step_00000200_sample0_cross_layer0_head0_{view}.svg"
+    if state is TRANSLATION:
+        assert file.name == f"translation_step_00000200_sample0_cross_layer0_head0_{view}.svg"
     text = file.read_text("utf-8")
     drawing = ET.fromstring(text)
     name = "{http://www.w3.org/2000/svg}"
-    texts = {one.text for one in drawing.iter(f"{name}text")}
-    assert words <= texts
-    assert {one.get("lang") for one in drawing.iter(f"{name}text") if one.text == "エミは"} == {"ja"}
+    assert words <= {one.text for one in drawing.iter(f"{name}text")}
+    assert {one.get("lang") for one in drawing.iter(f"{name}text") if one.text == "エミは"} <= {"ja"}
     assert not re.search(r"url\(|class=|<style|NaN|undefined|foreignObject", text)
-    assert "layer 0 · head 0" in drawing.findtext(f"{name}title", "")
+    assert drawing.findtext(f"{name}title", "")
 
 
-def test_the_steps_side_by_side_are_saved_as_they_stand(views: Page, downloads: Path) -> None:
-    """Guards against saving the map instead of the steps view."""
-    views.show(**TRANSLATION, view="steps")
+def test_the_story_is_saved_with_its_pictures(views: Page, downloads: Path) -> None:
+    """Guards against saving the map instead of the story, and a story without the maps below it."""
+    views.show(**TRANSLATION, view="story")
     views.wait("return document.querySelectorAll('.step-tile[title]').length > 1")
     drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
     name = "{http://www.w3.org/2000/svg}"
-    assert [one.text for one in drawing.iter(f"{name}text")] == views.texts(".step-label")
+    assert set(views.texts(".step-label")) <= {one.text for one in drawing.iter(f"{name}text")}
     pictures = [one.get("href", "") for one in drawing.iter(f"{name}image")]
     assert pictures == [views.picture(f".step-tile:nth-child({place}) canvas") for place in range(1, len(pictures) + 1)]
-    assert saved(views, downloads, "PNG").name.endswith("_steps.png")
+    assert saved(views, downloads, "PNG").name.endswith("_story.png")
 
 
 def test_a_png_is_twice_the_size_of_the_drawing(views: Page, downloads: Path) -> None:

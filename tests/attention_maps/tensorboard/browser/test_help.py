@@ -41,7 +41,7 @@ def test_every_label_and_view_leads_to_a_term(views: Page) -> None:
         views.click(".stage-title .explain")
         sought.append(views.text("dialog.keys .sought th"))
         views.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
-    assert {"attention", "since", "contribution", "mutual, grown", "strength"} <= set(sought)
+    assert {"attention", "since", "contribution", "mutual, grown"} <= set(sought)
     for place in (".panel-head", ".scores summary"):
         views.click(f"{place} .explain")
         assert views.text("dialog.keys .sought td")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import cycle, product
 from typing import Any
 
 import pytest
@@ -11,11 +12,10 @@ from tests.attention_maps.tensorboard.browser.known import PROBE, TEXT, TRANSLAT
 from tests.attention_maps.tensorboard.browser.page import Page
 
 SIZES = {"large": (1440, 900), "small": (1024, 700), "tablet": (800, 600)}
-VIEWS = "story map lines sentence pair prediction ask circuits strength alignment curves steps".split()
+VIEWS = "story map lines sentence pair prediction ask circuits alignment curves".split()
 DRAWN = {
-    "story": "document.querySelector('.story-view .view-note')?.textContent",
     "pair": "document.querySelector('.pair-view')?.getAttribute('aria-busy') === 'false'",
-    "steps": "[...document.querySelectorAll('.step-tile')].every(({title}) => title)",
+    "story": "document.querySelector('.step-tile') && !document.querySelector('.step-tile:not([title])')",
 }
 
 CUT = """
@@ -100,28 +100,12 @@ def open_view(page: Page, view: str, **state: Any) -> None:
         page.wait(f"return {DRAWN[view]}")
 
 
-@pytest.mark.parametrize("state", [TEXT, PROBE, TRANSLATION], ids=["gpt", "probe", "translation"])
-def test_nothing_is_cut_off(sized: Page, state: dict[str, Any]) -> None:
-    """Guards against a page wider than its window, and against names, numbers and buttons that are cut at its edge."""
-    for view in VIEWS:
-        for chosen in ("", "r3", "c3"):
-            open_view(sized, view, **state, token=chosen, heads="0,1" if view == "lines" else "")
-            assert sized.driver.execute_script(CUT) == [], (view, chosen)
-
-
-def test_text_can_be_read_in_both_themes(views: Page) -> None:
-    """Guards against pale words, and white numbers on pale colours."""
-    for dark in (False, True):
-        views.driver.execute_script("parent.document.body.classList.toggle('dark-mode', arguments[0])", dark)
-        views.wait(f"return document.documentElement.dataset.theme === '{'dark' if dark else 'light'}'")
-        for state in (TEXT, TRANSLATION):
-            for view in VIEWS:
-                open_view(views, view, **state, token="r3", heads="0,1" if view == "lines" else "")
-                assert views.driver.execute_script(FAINT) == [], (view, dark)
-
-
-def test_display_options_open_inside_a_small_window(sized: Page) -> None:
-    """Guards against a panel that opens to the left of a button at the left edge."""
+def test_nothing_is_cut_off(sized: Page) -> None:
+    """Guards against a page wider than its window; against names, numbers and buttons that are cut at its edge; and
+    against display options that open to the left of a button at the left edge."""
+    for view, state in product(VIEWS, (PROBE, TRANSLATION)):
+        open_view(sized, view, **state, token="r3", heads="0,1" if view == "lines" else "", underline="strength")
+        assert sized.driver.execute_script(CUT) == [], view
     sized.show(**TRANSLATION)
     if not sized.find(".fold-button").is_displayed():
         return  # the options are in the bar
@@ -135,6 +119,16 @@ def test_display_options_open_inside_a_small_window(sized: Page) -> None:
     assert panel["bottom"] <= height
     assert sized.driver.execute_script(CUT) == []
     sized.click(".fold-button")
+
+
+def test_text_can_be_read_in_both_themes(views: Page) -> None:
+    """Guards against pale words, and white numbers on pale colours."""
+    for dark in (False, True):
+        views.driver.execute_script("parent.document.body.classList.toggle('dark-mode', arguments[0])", dark)
+        views.wait(f"return document.documentElement.dataset.theme === '{'dark' if dark else 'light'}'")
+        for view, state in zip(VIEWS, cycle((TEXT, TRANSLATION)), strict=False):
+            open_view(views, view, **state, token="r3", heads="0,1" if view == "lines" else "")
+            assert views.driver.execute_script(FAINT) == [], (view, dark)
 
 
 def test_selecting_a_word_moves_no_word(low: Page) -> None:
@@ -176,18 +170,14 @@ def test_heads_rollout_and_labels_fit_beside_the_view(sized: Page) -> None:
     assert sized.driver.execute_script(script) == []
 
 
-@pytest.mark.parametrize(
-    ("chosen", "sentence"),
-    [
-        ("r5", "“.” attends to “</s>” .17, “Kate” .17, “hid” .17, “her” .17, “pen” .17 and “.” .17."),
+def test_the_line_below_the_map_is_a_sentence_for_a_full_stop(views: Page) -> None:
+    """Guards against “. attends to: . .17”, which nobody can read, and columns that list rows of weight 0."""
+    for chosen, sentence in (
         ("c8", "“.” is attended to by “.” .11."),
         ("r8", "“.” attends to “</s>” .11, “Kate” .11, “hid” .11, “her” .11, “pen” .11, “.” .11 and 3 more."),
-    ],
-)
-def test_the_line_below_the_map_is_a_sentence_for_a_full_stop(views: Page, chosen: str, sentence: str) -> None:
-    """Guards against “. attends to: . .17”, which nobody can read, and columns that list rows of weight 0."""
-    views.show(**TEXT, token=chosen)
-    assert views.text(".readout") == sentence
+    ):
+        views.show(**TEXT, token=chosen)
+        assert views.text(".readout") == sentence
     views.show(**TRANSLATION, token="r5", against="step:step_00000100")
     assert views.text(".readout").startswith("A minus B: “。” attends to “.” .88, “")
 

@@ -44,26 +44,17 @@ def test_a_clicked_token_shows_only_its_lines_and_their_numbers(views: Page) -> 
     assert numbers(views) == {"r0": ".75", "r3": ".50"}
     views.click(token("c0"))
     assert "token" not in views.hash
-
-
-def test_pointing_at_a_token_is_enough(views: Page) -> None:
-    """Guards against lines that remain after the pointer has left."""
-    views.show(**TRANSLATION, view="lines")
     ActionChains(views.driver).move_to_element(views.find(token("r0"))).perform()
-    assert numbers(views) == {"c0": ".75", "c3": ".25"}
+    assert numbers(views) == {"c0": ".75", "c3": ".25"}, "pointing at a token is enough"
     ActionChains(views.driver).move_to_element(views.find(".view-note")).perform()
     assert numbers(views) == {}
-
-
-def test_a_line_tells_its_weight(views: Page) -> None:
-    """Guards against lines without a tooltip."""
-    views.show(**TRANSLATION, view="lines", top=1)
     middle = """
         const box = (id) => document.querySelector(`[data-token=${id}]`).getBoundingClientRect();
         const stage = document.querySelector('.sheet-scroller').getBoundingClientRect();
         const [from, to] = [box(arguments[0]), box(arguments[1])];
         return [(from.right + to.left) / 2 - stage.left, (from.top + from.bottom + to.top + to.bottom) / 4 - stage.top];
     """
+    views.show(**TRANSLATION, view="lines", top=1)
     x, y = views.driver.execute_script(middle, "r0", "c0")
     assert views.hover(".sheet-scroller", x, y)[:2] == ["エミは → Emi", "head 0: 0.7500"]
 

@@ -51,7 +51,7 @@ def test_a_link_shows_the_same_again(page: Page) -> None:
     assert page.find(".controls input[type=checkbox]").is_selected()
 
 
-@pytest.mark.parametrize("view", ["map", "lines", "sentence", "prediction", "strength", "alignment", "curves", "steps"])
+@pytest.mark.parametrize("view", ["map", "lines", "prediction", "curves"])
 def test_a_link_that_says_nonsense_shows_what_can_be_shown(page: Page, view: str) -> None:
     """Guards against a broken page for malformed links or links of other versions."""
     wrong = {
@@ -67,7 +67,7 @@ def test_a_link_that_says_nonsense_shows_what_can_be_shown(page: Page, view: str
         "token": 'r1"]',
         "heads": "x,0,00,77",
         "layout": "x",
-        "bars": "x",
+        "underline": "x",
         "sort": "x",
         "readout": "x",
         "threshold": "nan",
@@ -89,6 +89,20 @@ def test_a_link_that_says_nonsense_shows_what_can_be_shown(page: Page, view: str
     assert not page.driver.find_elements("css selector", ".nothing:not([hidden])")
     page.show(**CROSS, view=view, token="r999")
     assert page.text(".frame-name").endswith("layer 0 · head 0")
+
+
+def test_addresses_of_former_views_lead_to_their_new_place(page: Page) -> None:
+    """Guards against bookmarks and links in notebooks that end at the map."""
+    for old, tab, there in (
+        ({"view": "strength"}, "Sentence", "strength"),
+        ({"view": "sentence", "losses": True}, "Sentence", "loss"),
+        ({"view": "steps"}, "Story", "logarithmic"),
+        ({"view": "lines"}, "Map", "lines"),
+        ({"view": "circuits"}, "Prediction", "the weights alone"),
+    ):
+        page.load(**CROSS, **old)
+        assert page.text("[role=tab][aria-selected=true]") == tab
+        assert there in page.texts(".controls-of-view button[aria-pressed=true]")
 
 
 def test_a_recording_that_is_gone_is_said_to_be(page: Page) -> None:

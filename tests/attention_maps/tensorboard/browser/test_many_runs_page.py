@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
-from selenium.webdriver import ActionChains
+from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.keys import Keys
 
 from attention_maps.files import store
-from tests.attention_maps.tensorboard.browser.conftest import Open
+from tests.attention_maps.tensorboard.browser.conftest import serving
 from tests.attention_maps.tensorboard.browser.page import Page
 from tests.attention_maps.tensorboard.browser.recordings import translation
 
@@ -29,16 +29,24 @@ def name(number: int) -> str:
     return f"sweep-{number % 2}/translate-primer-lr-{number}-warmup-200-label-smoothing-0.1-seed-{number % 3}"
 
 
-@pytest.fixture
-def page(open_folder: Open, tmp_path: Path) -> Page:
-    """Open the tab on a hundred runs with three steps each, in two folders."""
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the URL of a TensorBoard for a hundred runs with three steps each, in two folders."""
+    folder = tmp_path_factory.mktemp("many")
     for step in (100, 200, 300):
-        store.save(translation(step), tmp_path / "one")
+        store.save(translation(step), folder / "one")
     for number in range(100):
-        shutil.copytree(tmp_path / "one", tmp_path / "logs" / name(number))
-    os.utime(store.path(tmp_path / "logs" / name(NEWEST), 300))
-    page = open_folder(tmp_path / "logs")
-    page.load()
+        shutil.copytree(folder / "one", folder / "logs" / name(number))
+    os.utime(store.path(folder / "logs" / name(NEWEST), 300))
+    with serving(folder / "logs") as address:
+        yield address
+
+
+@pytest.fixture
+def page(driver: Chrome, address: str) -> Page:
+    """Open the tab without a state."""
+    page = Page(driver, address)
+    page.load("#attention&p.attention.view=map")
     return page
 
 

@@ -9,7 +9,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from attention_maps.files import store
-from attention_maps.notebook import Inline, show_run
+from attention_maps.notebook import Inline, show_recording, show_run
 from tests.attention_maps.tensorboard.browser.page import POLL, WAIT
 from tests.attention_maps.tensorboard.browser.recordings import translation
 
@@ -28,7 +28,7 @@ def text_in_frame(driver: Chrome, shown: Inline, file: Path, wanted: str) -> str
 
 def test_a_recording_opens_at_the_chosen_map(driver: Chrome, tmp_path: Path) -> None:
     """Guards against scripts that fail without access to the page around them, and a state that is lost."""
-    shown = translation(100).show(kind="decoder", layer=1, head=2)
+    shown = show_recording(translation(100), kind="decoder", layer=1, head=2)
     found = text_in_frame(driver, shown, tmp_path / "page.html", "decoder self-attention · layer 1 · head 2")
     assert "step 100" in found
     assert [line for line in driver.get_log("browser") if line["level"] == "SEVERE"] == []

@@ -9,7 +9,7 @@ from tests.attention_maps.tensorboard.browser.conftest import ODD
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 from tests.attention_maps.tensorboard.browser.recordings import maps
 
-VIEWS = ("map", "lines", "sentence", "prediction", "strength", "alignment", "curves", "steps")
+VIEWS = ("map", "lines", "sentence", "prediction", "alignment", "curves")
 
 
 def test_an_older_recording_works_and_says_what_it_lacks(page: Page) -> None:
@@ -109,7 +109,8 @@ def test_a_run_that_only_generated_has_no_steps_but_maps(page: Page) -> None:
         page.show(run="generated", view=view)
         assert page.text(".step-title") == "generated 1"
         assert "by the model of step 900" in page.text(".frame-detail")
-    assert "recorded no training steps" in page.text(".steps-view")
+    page.show(run="generated", view="story")
+    assert "recorded no training steps" in page.text(".story-view")
     page.show(run="generated", view="curves", follow=True)
     page.wait("return document.querySelector('.chart-stage').textContent.includes('No measures')")
 

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-from dataclasses import replace
-from pathlib import Path
-
-from attention_maps.files import store
-from attention_maps.record.recording import Antecedents, Recording
-from tests.attention_maps.tensorboard.browser.conftest import Open
-from tests.attention_maps.tensorboard.browser.known import PARTS, STORY, TEXT, TRANSLATION, story
+from tests.attention_maps.tensorboard.browser.known import TEXT, TRANSLATION
 from tests.attention_maps.tensorboard.browser.page import Page, token, wait_for
-from tests.attention_maps.tensorboard.browser.recordings import marked
-from tests.attention_maps.tensorboard.browser.test_export import saved
 
 HEADS = ".pair-heads li"
 LOADED = "return document.querySelector('.pair-view')?.getAttribute('aria-busy') === 'false'"
@@ -76,17 +67,11 @@ def test_a_pair_is_called_the_largest_only_if_it_is(views: Page) -> None:
     assert views.text(".pair-choice") == ""
 
 
-def test_a_repeated_noun_is_not_called_a_pronoun(open_folder: Open, tmp_path: Path) -> None:
+def test_a_repeated_noun_is_not_called_a_pronoun(views: Page) -> None:
     """Guards against a pronoun in a text whose only gold label is that of an answer."""
-    words = [*STORY[:6], "▁Kate", *STORY[7:]]
-    answer = replace(
-        story(), reads=marked(words), predicts=marked(words[1:]), antecedents=Antecedents("reads", ((6, 7, 1, 2),))
-    )
-    store.save(Recording(100, (answer,), parts=PARTS), tmp_path / "gpt")
-    page = open_folder(tmp_path)
-    page.load(**TEXT, view="pair")
-    wait_for(page, ".pair-view h3", "From “Kate” to “Kate”")
-    assert page.text(".pair-choice").startswith("This is the last word with a gold label.")
+    views.show(**TEXT | {"run": "answer"}, view="pair")
+    wait_for(views, ".pair-view h3", "From “Kate” to “Kate”")
+    assert views.text(".pair-choice").startswith("This is the last word with a gold label.")
 
 
 def test_the_title_names_all_heads_and_the_selected_one(views: Page) -> None:
@@ -174,12 +159,3 @@ def test_a_head_opens_its_map_and_a_line_leads_to_the_step(views: Page) -> None:
     assert views.text("[role=tab][aria-selected=true]") == "Map"
     assert views.text(".frame-name") == "cross-attention · layer 0 · head 0"
     assert views.text(".step-title") == "step 200"
-
-
-def test_the_pair_is_saved_as_a_drawing(views: Page, downloads: Path) -> None:
-    """Guards against a drawing of the map instead."""
-    views.show(**TRANSLATION, view="pair")
-    wait_for(views, ".pair-view h3", "“エミは” to “Emi” at step 200: most by layer 0 · head 1, 100.0 %")
-    drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
-    texts = {one.text for one in drawing.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"layer 0 · head 0", "75.0 %", "apple 25.0 %", "since step 200", "100", "200"} <= texts

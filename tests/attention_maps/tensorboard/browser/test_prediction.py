@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-from pathlib import Path
-
 from selenium.webdriver.common.keys import Keys
 
 from tests.attention_maps.tensorboard.browser.known import TEXT, TRANSLATION
 from tests.attention_maps.tensorboard.browser.page import Page, token, wait_for
-from tests.attention_maps.tensorboard.browser.test_export import saved
 
 NUMBERS = ".parts .bar-number"
 
@@ -95,12 +91,3 @@ def test_what_is_not_recorded_is_said(views: Page) -> None:
     assert not views.texts(".part-name")
     views.show(**TRANSLATION | {"kind": "encoder"}, view="prediction")
     wait_for(views, ".prediction-view .view-note", "encoder predicts nothing")
-
-
-def test_the_bars_are_saved_as_a_drawing(views: Page, downloads: Path) -> None:
-    """Guards against a drawing of the map instead."""
-    views.show(**TEXT, view="prediction", token="r4")
-    wait_for(views, ".parts-sum", "Sum")
-    drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
-    texts = {one.text for one in drawing.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"layer 0 · head 0", "+2.50", "What predicts “.” after “pen”"} <= texts

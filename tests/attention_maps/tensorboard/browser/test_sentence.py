@@ -5,7 +5,7 @@ from __future__ import annotations
 from selenium.webdriver.common.keys import Keys
 
 from tests.attention_maps.tensorboard.browser.known import TEXT, TRANSLATION
-from tests.attention_maps.tensorboard.browser.page import Page, numbers, token
+from tests.attention_maps.tensorboard.browser.page import Page, numbers, token, wait_for
 
 
 def test_a_clicked_word_shades_what_it_looks_at_and_is_judged(views: Page) -> None:
@@ -68,17 +68,34 @@ def test_without_a_selection_the_text_is_readable(views: Page) -> None:
         assert min(lights) > 500  # of 765; the strongest colour has 72
 
 
-def test_tokens_can_be_underlined_by_their_loss(views: Page) -> None:
-    """Guards against underlines that do not grow with the loss."""
-    views.show(**TRANSLATION, view="sentence")
-    views.driver.find_element("xpath", "//label[contains(., 'underline by loss')]").click()
+def underlines(page: Page, *rows: int) -> list[float]:
+    """Return the widths in pixels of the lines under tokens."""
+    widths = (page.find(token(f"r{row}")).value_of_css_property("border-bottom-width") for row in rows)
+    return [float(width.removesuffix("px")) for width in widths]
+
+
+def test_tokens_can_be_underlined_by_their_loss_or_strength(views: Page) -> None:
+    """Guards against underlines that do not grow with what they stand for, and against adding the norms of heads
+    instead of computing the norm of their concatenation: 3 and 4 give 5."""
+    views.show(**TRANSLATION | {"head": 1}, view="sentence")
+    views.click(".segments button[value=loss]")
+    assert "underline=loss" in views.hash
+    most, middle, least = underlines(views, 1, 0, 2)
+    assert most > middle > least
+    views.click(".segments button[value=strength]")
+    wait_for(views, ".view-note", "the L2 norm of the output of the head at each token")
+    widths = underlines(views, *range(7))
+    assert widths == sorted(widths)
+    assert widths[0] < widths[-1]
+    views.click(token("r0"))
+    listed = [line.split("\n") for line in views.texts(".strengths li")]
+    assert listed == [["all 2 together", "5.00"], ["mean of them", "3.50"], ["head 0", "3.00"], ["head 1", "4.00"]]
+    views.driver.find_element("xpath", "//button[.='head 0']").click()
     views.settle()
-    assert "losses=true" in views.hash
-    widths = [
-        float(views.find(token(f"r{row}")).value_of_css_property("border-bottom-width")[:-2]) for row in (1, 0, 2)
-    ]
-    assert widths == sorted(widths, reverse=True)
-    assert widths[0] > widths[2]
+    assert views.text(".frame-name") == "cross-attention · layer 0 · head 0"
+    views.show(**TRANSLATION | {"run": "older"}, view="sentence", underline="strength")
+    wait_for(views, ".view-note", "contains no activation strength")
+    assert views.texts(".strengths li") == []
 
 
 def test_in_one_text_a_switch_turns_the_question_round(views: Page) -> None:

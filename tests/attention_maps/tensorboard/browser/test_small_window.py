@@ -57,13 +57,6 @@ def test_labels_that_are_left_out_are_announced(small: Page) -> None:
     assert small.text(".labelled") == ""
 
 
-def test_a_large_window_shows_all_controls(page: Page) -> None:
-    """Guards against options that are hidden where there is room."""
-    page.show(**GPT)
-    assert page.find(".controls input[type=checkbox]").is_displayed()
-    assert not page.find(BUTTON).is_displayed()
-
-
 def test_a_small_window_keeps_what_a_newcomer_needs(small: Page) -> None:
     """Guards against three steps that only a large window shows, and bars that are too short to be compared."""
     small.show(**GPT, view="pair")

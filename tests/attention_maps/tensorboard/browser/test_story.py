@@ -7,7 +7,6 @@ from pathlib import Path
 
 from selenium.webdriver import ActionChains
 
-from tests.attention_maps.tensorboard.browser.known import TEXT
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 from tests.attention_maps.tensorboard.browser.test_export import saved
 
@@ -151,24 +150,6 @@ def test_the_bands_have_the_colours_of_the_labels(views: Page) -> None:
     lines = views.driver.execute_script("return document.querySelector('.story-now').style.left")
     views.show(**RUN | {"recording": "step_00000001"})
     assert views.driver.execute_script("return document.querySelector('.story-now').style.left") != lines
-
-
-def test_without_labels_and_loss_the_story_says_so(views: Page) -> None:
-    """Guards against an empty view for recordings of other programs."""
-    views.show(**TEXT | {"view": "story"})
-    wait_for(views, ".story-view .view-note", "recorded no labels of heads")
-
-
-def test_the_story_is_saved_as_a_drawing(views: Page, downloads: Path) -> None:
-    """Guards against a drawing of the map instead."""
-    views.show(**RUN)
-    drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
-    texts = {one.text for one in drawing.iter("{http://www.w3.org/2000/svg}text")}
-    labels = {
-        "induction since step 2, previous token only at the last step",
-        "coreference only at the last step, diagonal",
-    }
-    assert labels | {"decoder layer 0 · head 0", "training step"} <= texts
 
 
 def test_curves_lead_to_steps_with_scores_and_always_show_the_rule(views: Page, downloads: Path) -> None:

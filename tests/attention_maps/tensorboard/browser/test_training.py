@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-
-from attention_maps.files import store
-from attention_maps.record.recording import Score
-from tests.attention_maps.tensorboard.browser.conftest import Open
+from tests.attention_maps.tensorboard.browser.conftest import BORN
 from tests.attention_maps.tensorboard.browser.page import Page
-from tests.attention_maps.tensorboard.browser.recordings import recording, sample, translation
 
 CROSS = {"run": "translation", "recording": "step_00000300", "kind": "cross", "layer": 0, "head": 0}
 
@@ -36,14 +30,9 @@ def test_curves_have_units_and_lead_to_their_steps(page: Page) -> None:
     assert page.find(".chart-stage canvas").get_attribute("aria-label") == "entropy of 3 heads over 5 steps"
 
 
-def test_curves_have_a_legend_and_a_baseline(open_folder: Open, tmp_path: Path) -> None:
+def test_curves_have_a_legend_and_a_baseline(page: Page) -> None:
     """Guards against colours without a meaning, and a gold score without what it must be compared with."""
-    heads = [[40.0, 50.0, 60.0], [55.0, 45.0, 35.0]]
-    for step in (100, 200):
-        made = translation(step)
-        store.save(replace(made, measures=made.measures | {"alignment_error": {"cross": heads}}), tmp_path / "run")
-    page = open_folder(tmp_path)
-    page.load(run="run", kind="cross", layer=0, head=0, view="curves", measure="alignment_error")
+    page.show(run="aligned", kind="cross", layer=0, head=0, view="curves", measure="alignment_error")
     page.wait("return document.querySelector('.curves-legend')?.textContent.includes('head 2')")
     assert " ".join(page.text(".curves-legend").split()) == "layer 0: head 0 head 1 head 2 grey: other layers"
     with_baseline = page.picture(".chart-stage canvas")
@@ -71,11 +60,12 @@ def test_the_name_of_the_chosen_line_is_inside_the_chart(page: Page) -> None:
 
 
 def test_the_steps_of_a_head_stand_side_by_side(page: Page) -> None:
-    """Guards against thumbnails that select a different step than they show."""
-    page.show(**CROSS, view="steps")
+    """Guards against pictures that select a different step than they show."""
+    page.show(**CROSS, view="story")
     page.wait("return document.querySelectorAll('.step-tile[title]').length === 5")
     assert page.texts(".step-tile") == [f"step {step}" for step in range(100, 600, 100)]
-    assert page.text(".steps-axes") == (
+    assert page.text(".story-strip h3") == "cross-attention · layer 0 · head 0, all recorded steps"
+    assert page.text(".story-strip .view-note").startswith(
         "Rows ↓ queries (each row predicts): “エミは” to “</s>”. Columns → keys (source): “Emi” to “</s>”."
     )
     assert len({page.picture(f".step-tile:nth-child({place}) canvas") for place in range(1, 6)}) == 5
@@ -121,12 +111,9 @@ def test_scores_name_the_place_of_a_head(page: Page) -> None:
     ]
 
 
-def test_a_long_list_of_scores_is_folded(open_folder: Open, tmp_path: Path) -> None:
+def test_a_long_list_of_scores_is_folded(page: Page) -> None:
     """Guards against a wall of scores, and scores of the cross-attention beside heads of the encoder."""
-    scores = tuple(Score("alignment_error", f"mean {place}", 20.0 + place, "cross", 0) for place in range(5))
-    store.save(replace(translation(100), scores=scores), tmp_path / "run")
-    page = open_folder(tmp_path)
-    page.load(run="run", kind="cross", layer=0, head=0)
+    page.show(run="scored", kind="cross", layer=0, head=0)
     assert len([text for text in page.texts(".scores tr") if text]) == 3
     page.click(".scores .more summary")
     assert len([text for text in page.texts(".scores tr") if text]) == 5
@@ -135,39 +122,23 @@ def test_a_long_list_of_scores_is_folded(open_folder: Open, tmp_path: Path) -> N
     assert page.text(".scores .more summary") == "of the cross-attention: alignment error (AER)"
 
 
-def test_heads_with_uniform_attention_are_labelled_uniform(open_folder: Open, tmp_path: Path) -> None:
+def test_heads_with_uniform_attention_are_labelled_uniform(page: Page) -> None:
     """Guards against showing the stored word "broad" to users."""
-    labels = {"cross": [["broad", "", ""], ["", "", "alignment"]]}
-    store.save(replace(translation(100), labels=labels), tmp_path / "run")
-    page = open_folder(tmp_path)
-    page.load(run="run", kind="cross", layer=0, head=0)
-    page.wait("return document.querySelector('.frame-detail')?.textContent")
-    page.settle()
+    page.show(run="scored", kind="cross", layer=0, head=0)
     assert "uniform" in page.text(".frame-detail")
     lines = page.hover(".tile[data-layer='0'][data-head='0']", 10, 10)
     assert any(line.startswith("label: uniform – unif: attends to all tokens alike") for line in lines)
     assert [text for text in page.texts(".tile .tag") if text] == ["unif", "align"]
 
 
-def test_long_runs_and_long_probes_keep_what_matters(open_folder: Open, tmp_path: Path) -> None:
-    """Guards against a step that the story names but the Steps view leaves out, and two probes that look the same
+def test_long_runs_and_long_probes_keep_what_matters(page: Page) -> None:
+    """Guards against a step that the story names but its pictures leave out, and two probes that look the same
     because they begin alike."""
-    begin = ["</s>", *["▁Kate", "▁hid", "▁her", "▁pen", "."] * 3, "▁Who", "▁smiled", "?"]
-    probes = [[*begin, "▁Kate", "."], [*begin, "▁Emi", "."]]
-    born = 13
-    for step in range(30):
-        samples = (
-            sample(probe, None, step, layers=1, heads=2, name=f"probe {1 + n}") for n, probe in enumerate(probes)
-        )
-        labels = {"decoder": [["", "induction" if step >= born else ""]]}
-        store.save(replace(recording(step, *samples), labels=labels), tmp_path / "run")
-    page = open_folder(tmp_path)
-    page.load(run="run", view="story")
+    page.show(run="probes", view="story", kind="decoder", layer=0, head=1, recording="step_00000000")
     page.wait("return document.querySelectorAll('.story-row').length === 3")
-    page.show(run="run", view="steps", kind="decoder", layer=0, head=1, recording="step_00000000")
     tiles = page.texts(".step-tile")
-    assert f"step {born}" in tiles
-    assert len(tiles) == 24
+    assert f"step {BORN}" in tiles
+    assert len(tiles) == 12
     assert page.texts(f"#{page.labelled('example')} option") == [
         "probe 1 · Kate hid … her pen. Who smiled? Kate. (sample 0)",
         "probe 2 · Kate hid … her pen. Who smiled? Emi. (sample 1)",

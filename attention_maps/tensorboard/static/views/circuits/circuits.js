@@ -1,4 +1,4 @@
-/** The circuits view: what the weights of a head say about pairs of tokens, without any text. */
+/** Prediction without a text: what the weights of a head say about pairs of tokens, without any text. */
 
 import {languageOf, readable, signed} from '../../core/format.js';
 import {Unavailable} from '../../core/source.js';
@@ -9,7 +9,7 @@ import {TokenTable} from './token_table.js';
 
 export const view = {
   name: 'circuits',
-  title: 'Circuits',
+  form: 'the weights alone',
   hint: 'Without any text, from the weights alone: which tokens the head lets attend to which, and which next tokens it then makes likely.',
   term: 'QK, OV circuit',
   compares: false,

@@ -36,7 +36,7 @@ class Curves {
     this.canvas = element('canvas', {role: 'img'});
     this.nothing = element('p', {class: 'nothing', role: 'status', hidden: true});
     this.stage = element('div', {class: 'chart-stage'}, this.canvas, this.nothing);
-    this.legend = element('div', {class: 'strength-legend curves-legend', role: 'group', 'aria-label': 'heads'});
+    this.legend = element('div', {class: 'curves-legend', role: 'group', 'aria-label': 'heads'});
     this.note = element('p', {class: 'view-note', role: 'status'});
     this.element = element('div', {class: 'curves-view'}, this.legend, this.stage, this.note);
     this.observer = new ResizeObserver(() => this.paint());

@@ -1,4 +1,4 @@
-/** The lines view: lines from every query to its most attended keys. */
+/** The map as lines: lines from every query to its most attended keys. */
 
 import {short} from '../../core/format.js';
 import {shapesOf} from '../../core/frame.js';
@@ -14,7 +14,7 @@ import {LIMIT, linesOfToken, strongestLines} from './strongest_lines.js';
 
 export const view = {
   name: 'lines',
-  title: 'Lines',
+  form: 'lines',
   hint: 'Lines from each query to its most attended keys: the wider and darker the line, the larger the weight.',
   create: (context) => new Lines(context),
 };

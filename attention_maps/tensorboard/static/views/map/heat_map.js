@@ -17,6 +17,8 @@ import {watchPointer} from './pointer.js';
 export const view = {
   name: 'map',
   title: 'Map',
+  forms: 'drawn as',
+  form: 'cells',
   hint: 'Zoom with the wheel or + and −, drag to pan, click a cell to select its row, or the label of a column.',
   create: (context) => new HeatMap(context),
 };

@@ -13,6 +13,8 @@ import {candidatesAt, contributions, inOrder, isExact, isHead, positionOf} from 
 export const view = {
   name: 'prediction',
   title: 'Prediction',
+  forms: 'from',
+  form: 'this text',
   hint: 'Which heads and MLPs make the model predict a token, and what each layer would predict.',
   term: 'contribution',
   compares: false, // its bars are of one recording

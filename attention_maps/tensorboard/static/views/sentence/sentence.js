@@ -1,8 +1,10 @@
 /** The sentence view: running text shaded by the attention of the selected token. */
 
 import {percent, short} from '../../core/format.js';
+import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
-import {segments, tick} from '../../dom/fields.js';
+import {explain} from '../../dom/explain.js';
+import {segments} from '../../dom/fields.js';
 import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
 import {css, inksOf} from '../../draw/colours.js';
 import {SvgPen} from '../../draw/pen.js';
@@ -10,6 +12,7 @@ import {goldLinks} from '../alignment/links.js';
 import {declutter, drawTokens, focusOn, reveal, selectable, selection} from '../tokens.js';
 import {antecedentLinks, goldOf} from './gold.js';
 import {runningTextElement, runningTexts} from './running_text.js';
+import {selectedStrength, strengthNodes, strengths} from './strength.js';
 import {lossOf, panel} from './token_panel.js';
 
 export const view = {
@@ -35,12 +38,9 @@ class Sentence {
     this.element = element('div', {class: 'sentence-view'}, element('div', {class: 'sentence-main'}, this.text, this.note), this.side);
     const ways = {forward: 'what it attends to', back: 'what attends to it'};
     this.way = segments('a token shows', ways, (way) => this.turn(way === 'back'), 'Select a token as query or as key');
-    this.losses = tick(
-      'underline by loss',
-      (losses) => state.set({losses}),
-      'The thicker the line under a token, the larger its loss',
-    );
-    this.controls = element('div', {class: 'view-controls'}, this.way.element, this.losses.element);
+    const lines = {'': 'nothing', loss: 'loss', strength: 'strength'};
+    this.underline = segments('underline', lines, (underline) => state.set({underline}), 'The thicker the line under a token, the larger its loss or strength');
+    this.controls = element('div', {class: 'view-controls'}, this.way.element, this.underline.element, explain('strength'));
     selectable(
       this.text,
       () => state.now.token,
@@ -52,17 +52,50 @@ class Sentence {
 
   draw(frame) {
     this.frame = frame;
+    this.strengths = null;
+    this.lacking = '';
+    const drawing = (this.drawing = {});
+    if (this.context.state.now.underline === 'strength') this.readStrengths(drawing);
+    this.show();
+  }
+
+  /** Read the norms of the heads' outputs; those that have to be requested are shown when they arrive. */
+  readStrengths(drawing) {
+    const {frame} = this;
+    const {source} = this.context;
+    const {run, recording, sample, kind, layer} = this.context.fitted();
+    const place = [run, recording, sample, kind, layer, 'norms'];
+    const ready = source.ready(...place);
+    if (ready) {
+      this.strengths = strengths(frame, ready);
+      return;
+    }
+    source
+      .tensor(...place)
+      .then((norms) => (drawing === this.drawing ? (this.strengths = strengths(frame, norms)) : null))
+      .catch((error) => {
+        if (!(error instanceof Unavailable)) throw error;
+        this.lacking = `This recording contains no activation strength for this map (${error.message}).`;
+      })
+      .then(() => drawing === this.drawing && this.show());
+  }
+
+  show() {
+    const {frame} = this;
     const {state} = this.context;
     this.chosen = selection(state.now.token, frame);
     if (this.chosen && frame.kind !== 'cross') this.reversed = this.chosen.side === 'column';
     this.way.element.hidden = frame.kind === 'cross';
     this.way.show(this.reversed ? 'back' : 'forward');
-    this.losses.show(state.now.losses);
-    this.losses.element.hidden = frame.kind === 'encoder';
+    this.underline.show(state.now.underline);
+    this.underline.buttons[1].disabled = frame.kind === 'encoder'; // which predicts nothing
     this.build();
     this.shade();
     const unit = this.chosen && this.units.find(({row, column}) => this.chosen.index === (this.chosen.side === 'row' ? row : column));
-    this.side.replaceChildren(...panel(frame, unit, this.chosen, this.context.colours()));
+    const palette = this.context.colours();
+    const strength = unit?.row >= 0 && this.strengths?.[unit.row];
+    const ofHeads = strength ? strengthNodes(strength, frame.head, palette, (head) => state.set({head})) : [];
+    this.side.replaceChildren(...panel(frame, unit, this.chosen, palette, ofHeads));
     this.describe();
     reveal(this.text, state.now.token, this);
   }
@@ -105,19 +138,19 @@ class Sentence {
     const numbered = chosen ? strong(weights) : [];
     const gold = chosen && goldOf(frame, chosen);
     const known = new Set((frame.kind === 'cross' ? goldLinks(frame) : antecedentLinks(frame))?.map(({row}) => row));
-    const heaviest = Math.max(1, ...this.units.map((unit) => lossOf(frame, unit)).filter(Number.isFinite));
+    const sizes = this.units.map((unit) => this.underlined(unit));
+    const largest = Math.max(state.now.underline === 'loss' ? 1 : 1e-6, ...sizes.filter(Number.isFinite));
     this.units.forEach((unit, i) => {
       const button = this.buttons[i];
       const weight = weights[i];
       const most = chosen ? Infinity : PALE * ground; // also of a special token that receives most of the attention
       const shade = Math.min(Math.max(weight, -most), most);
       const colour = Number.isFinite(weight) && weight !== 0 ? palette.of(frame, shade, {maximum: ground, gamma: state.now.gamma}) : null;
-      const loss = state.now.losses ? lossOf(frame, unit) : NaN;
       const place = chosen?.side === 'row' ? unit.column : unit.row;
       Object.assign(button.style, {
         backgroundColor: colour ? css(colour) : '',
         color: colour ? palette.ink(colour) : '',
-        ...underline(loss / heaviest),
+        ...underline(sizes[i] / largest),
       });
       const selected = Boolean(chosen) && chosen.index === (chosen.side === 'row' ? unit.row : unit.column);
       button.setAttribute('aria-pressed', String(selected));
@@ -129,6 +162,13 @@ class Sentence {
     const numbers = numbered.map((i) => element('span', {}, short(weights[i])));
     numbered.forEach((i, rank) => this.buttons[i].lastChild.append(numbers[rank]));
     declutter(numbers);
+  }
+
+  /** The loss or the strength of a token, by which it is underlined; NaN if it has none. */
+  underlined(unit) {
+    const {underline} = this.context.state.now;
+    if (underline === 'loss') return lossOf(this.frame, unit);
+    return this.strengths && unit.row >= 0 ? selectedStrength(this.strengths[unit.row], this.frame.head) : NaN;
   }
 
   /** The end of the colour scale without a selection: words keep pale colours. */
@@ -161,7 +201,7 @@ class Sentence {
 
   describe() {
     const {frame, chosen} = this;
-    const {losses} = this.context.state.now;
+    const {underline} = this.context.state.now;
     const notes = [];
     if (!chosen)
       notes.push(
@@ -169,7 +209,9 @@ class Sentence {
           ? 'Shade: mean difference of the attention that each token receives.'
           : 'Nothing selected: click a token. Shade: mean attention that each token receives from all rows.',
       );
-    if (frame.kind !== 'encoder' && losses) notes.push('Underline: the loss of each token; thicker is larger.');
+    if (underline === 'loss' && frame.kind !== 'encoder') notes.push('Underline: the loss of each token; thicker is larger.');
+    if (this.strengths) notes.push(strengthNote(frame));
+    if (this.lacking) notes.push(this.lacking);
     if (frame.kind === 'cross')
       notes.push(goldLinks(frame) ? 'Dashed outline: the gold translation.' : NO_LINKS);
     else
@@ -194,6 +236,7 @@ class Sentence {
       `${unit.label.text} (position ${unit.label.positions.join(', ')})`,
       Number.isFinite(weight) ? `${quantity} ${this.frame.difference ? weight.toFixed(4) : percent(weight)}` : 'no weight here',
       Number.isFinite(loss) ? `loss ${loss.toFixed(3)} nats` : '',
+      this.strengths && unit.row >= 0 ? `strength ${selectedStrength(this.strengths[unit.row], this.frame.head).toFixed(3)}` : '',
     );
   }
 
@@ -204,7 +247,13 @@ class Sentence {
   }
 }
 
-/** The line under a token by its loss relative to the largest loss; none for NaN. */
+function strengthNote({head, difference}) {
+  const whose = typeof head === 'number' ? 'the head' : 'all heads together (the root of the sum of squares, because their outputs are concatenated)';
+  const alone = difference ? ' Of this recording alone, without subtraction.' : '';
+  return `Underline: strength, the L2 norm of the output of ${whose} at each token, before the output projection; thicker is larger.${alone}`;
+}
+
+/** The line under a token by its loss or strength relative to the largest one; none for NaN. */
 function underline(share) {
   if (!Number.isFinite(share)) return {borderBottomColor: '', borderBottomWidth: ''};
   return {

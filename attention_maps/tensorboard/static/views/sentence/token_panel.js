@@ -16,8 +16,8 @@ export function lossOf(frame, {target, places}) {
   return losses.every(Number.isFinite) ? losses.reduce((sum, loss) => sum + loss, 0) : NaN;
 }
 
-/** The nodes of the panel; `unit` is the selected token of the text and `chosen` its {side, index}, both null without one. */
-export function panel(frame, unit, chosen, palette) {
+/** The nodes of the panel, with `more` below the weights; `unit` is the selected token of the text and `chosen` its {side, index}, both null without one. */
+export function panel(frame, unit, chosen, palette, more = []) {
   if (!unit) return [element('p', {class: 'muted'}, 'Click a token, or move through the text with the arrow keys.')];
   const nodes = [titled('h3', unit.label.text), element('p', {class: 'muted'}, place(frame, unit, chosen))];
   nodes.push(...verdict(frame, chosen));
@@ -29,6 +29,7 @@ export function panel(frame, unit, chosen, palette) {
     nodes.push(
       element('p', {class: 'muted'}, `${percent(hidden)} of the attention is on hidden special tokens; the rest is renormalised.`),
     );
+  nodes.push(...more);
   if (chosen.side === 'row' && frame.kind !== 'encoder') nodes.push(...prediction(frame, chosen.index, palette));
   const loss = lossOf(frame, unit);
   if (Number.isFinite(loss)) {

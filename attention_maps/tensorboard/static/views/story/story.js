@@ -14,6 +14,7 @@ import {CanvasPen, SvgPen} from '../../draw/pen.js';
 import {createExample} from './example.js';
 import {besideRules, births, evidence, histories, LABELS, measureBehind, mostImportant, scoresAround} from './history.js';
 import {drawBand, drawLoss, lossText, nameOf, stepScale, uniformAlpha} from './picture.js';
+import {Strip} from './strip.js';
 
 export const view = {
   name: 'story',
@@ -48,8 +49,10 @@ class Story {
     this.rows = element('div', {class: 'story-rows', role: 'group', 'aria-label': 'heads over the training'});
     this.picture = element('div', {class: 'story-picture'}, this.loss, this.rows, this.now);
     this.legend = element('ul', {class: 'story-legend', 'aria-label': 'colours'});
+    this.strip = new Strip(context);
     this.note = element('p', {class: 'view-note', role: 'status'});
-    this.element = element('div', {class: 'story-view'}, this.intro, this.events, this.example.element, this.picture, this.legend, this.note);
+    const parts = [this.intro, this.events, this.example.element, this.picture, this.legend, this.note, this.strip.element];
+    this.element = element('div', {class: 'story-view'}, parts);
     new ResizeObserver(() => this.paint()).observe(this.picture);
     watchHover(this.picture, (event) => this.point(event));
     this.picture.addEventListener('click', (event) => this.go(event));
@@ -57,6 +60,7 @@ class Story {
 
   draw(frame) {
     const {run} = this.context.state.now;
+    this.frame = frame;
     this.spacing.show(this.context.state.now.spacing);
     this.example.draw(frame);
     const turn = (this.turn = {});
@@ -82,6 +86,14 @@ class Story {
       this.paint();
     }
     this.mark();
+    this.strip.draw(this.frame, this.birthsOfSelected());
+  }
+
+  /** The steps that the story names for the selected head: since when it does what it does at the end. */
+  birthsOfSelected() {
+    const {kind, layer, head} = this.context.fitted();
+    const selected = this.heads.find((one) => one.kind === kind && one.layer === layer && one.head === head);
+    return (selected?.roles ?? []).filter(({birth}) => birth > 0).map(({birth}) => stepName(this.curves.steps[birth]));
   }
 
   /** The history of each head, with the model's own number of its layer. */
@@ -96,6 +108,7 @@ class Story {
     this.example.show([]);
     this.picture.hidden = true;
     this.note.textContent = why;
+    this.strip.draw(this.frame, []);
   }
 
   /** What happened, in sentences, each a link. */
@@ -312,7 +325,8 @@ class Story {
       const label = head.roles.map((role) => this.roleText(role)).join(', ');
       pen.text(left + width + 10, top + BAND / 2, label, {size: 11, fill: inks.ink});
     });
-    const height = LOSS.tall + this.heads.length * (BAND + 4);
+    const bands = LOSS.tall + this.heads.length * (BAND + 4);
+    const height = bands + this.strip.drawSvg(pen, bands + 16, inks) + 16;
     return pen.svg(left + width + right, height, {title: `story · ${this.context.state.now.run}`, paper: inks.paper, margin: 12});
   }
 }
