@@ -30,12 +30,11 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
     """Load the run into an engine, then respond to the prompt, to standard input, or to each line typed at a terminal.
     given: the settings that the user gave."""
     with importing():  # late, so that --help and errors appear at once; torch only if it decodes
-        from generation.engines.choice import choose_engine
+        from generation.engines.requirements import engine_problems
         from generation.line_translation import translate_lines
         from generation.source_notes import SourceNotes
         from generation.writing import write_samples
         from training.hardware.out_of_memory import advised
-        from training.run_folder.engine_folder import weights_of
         from training.run_folder.engines import start_engine
         from training.run_folder.saved_config import load_config, named_runs
         from training.run_folder.tokenizers import load_source_alphabet
@@ -43,11 +42,11 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
     named = named_runs(str(config.run), config.checkpoint)
     configs = [load_config(run) for run, _ in named]
     task, both_directions = configs[0].task, all(one.data.both_directions for one in configs)
-    if found := task_problems(config, given, task, len(named), both_directions):
-        raise UserError(*found)
-    chosen = choose_engine(config, task, [one.model for one in configs], weights_of(*named[0]))
+    problems = task_problems(config, given, task, len(named), both_directions)
+    if problems := problems + engine_problems(config, task, [member.model for member in configs]):
+        raise UserError(*problems)
     with advised(lambda: memory_advice(config, task)):
-        engine, new_maps = start_engine(chosen, config)
+        engine, new_maps = start_engine(config)
 
     def answer(config: GenerateConfig, lines: Iterable[str | None], count: int | None = None) -> None:
         """Continue the text in `lines`, or translate each line. count: the number of lines, if known."""

@@ -21,7 +21,7 @@ from data.batches.sources import source_ids
 from data.processes import cores
 from data.tokens.tokenizer import Tokenizer
 from generation.config import GenerateConfig
-from generation.engines.choice import FORMATS
+from generation.engines.requirements import FORMATS
 from generation.translated import Translation, decoded, longest_target
 
 LARGE = 200_000_000

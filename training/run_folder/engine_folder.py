@@ -97,14 +97,6 @@ def store(folder: Path, write: Callable[[Path], object]) -> None:
             flush(path)
 
 
-def weights_of(run: Path, which: str) -> int:
-    """Return the number of weights of a checkpoint, from the size of their file; 0 if it is missing."""
-    try:
-        return (checkpoint_path(run, which) / WEIGHTS).stat().st_size // 4
-    except OSError:
-        return 0
-
-
 def name(checkpoint: Path, config: ModelConfig) -> str:
     """Return the name of the export of a checkpoint. Raises UserError if the checkpoint is damaged."""
     weights = checksums(checkpoint)[WEIGHTS].to_json()

@@ -17,20 +17,9 @@ Started = tuple[Engine, "Callable[[], GeneratedMaps] | None"]
 """The engine and, for `attention=true`, a function that creates the recorder of an answer."""
 
 
-def start_engine(chosen: str, config: GenerateConfig) -> Started:
-    """Load the run(s) of the command line into the chosen engine, `torch` or `ctranslate2`.
-
-    If the user did not ask for CTranslate2 and its export cannot be stored in the run folder, torch decodes.
-    """
-    if chosen == "torch":
-        return start_torch(config)
-    try:
-        return start_ctranslate2(config)
-    except OSError as error:
-        if config.engine == "ctranslate2" or config.quantize == "int8":
-            raise
-        print(f"note: decoded by torch: {error.filename} cannot be written ({error.strerror})", file=sys.stderr)
-        return start_torch(config)
+def start_engine(config: GenerateConfig) -> Started:
+    """Load the run(s) of the command line into the engine that the user has chosen."""
+    return start_torch(config) if config.engine == "torch" else start_ctranslate2(config)
 
 
 def start_torch(config: GenerateConfig) -> Started:
