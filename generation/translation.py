@@ -16,12 +16,14 @@ from data.batches.pairs import SourceBatch, encode_sources
 from data.tokens.tokenizer import Tokenizer
 from generation.beam_search import beam_search
 from generation.config import TranslationConfig
+from generation.cuda.beam_search import GraphBeamSearch, beam_search_with_graphs
 from generation.mbr.epsilon_sampling import epsilon_sampling, seed_of
 from generation.mbr.most_similar import most_similar
 from generation.neighbours.datastore import build_datastore
 from generation.neighbours.translation_memory import TranslationMemory
 from generation.translated import Found, Translation, decoded, distinct, longest_target
 from model.encoder_decoder import EncoderDecoder
+from model.ensemble import Ensemble
 from model.fast.decoding import prepare
 
 WIDEST = 8
@@ -66,21 +68,32 @@ def translate(
             "max_length": torch.tensor(limits),
             "length_penalty": config.length_penalty,
             "banned_ids": target.never_written,
-            "neighbours": neighbours,
         }
         n_best = config.beam_size if mbr.samples or config.n_best > 1 else 1
-        hypotheses = beam_search(model, **inputs, beam_size=config.beam_size, n_best=n_best)
+        beams: dict[str, Any] = {"beam_size": config.beam_size, "n_best": n_best}
+        # A CUDA graph removes the cost of launching a step's kernels, but holds one model and no datastore.
+        single = neighbours is None and not isinstance(model, Ensemble)
+        if single and GraphBeamSearch.applies(device, max(limits), context):
+            hypotheses = beam_search_with_graphs(model, **inputs, **beams)
+        else:
+            hypotheses = beam_search(model, **inputs, **beams, neighbours=neighbours)
         if mbr.samples:
             seeds = [seed_of(sentence) for sentence in sentences]
-            sampled = epsilon_sampling(model, **inputs, samples=mbr.samples, epsilon=mbr.epsilon, seeds=seeds)
+            draws: dict[str, Any] = {
+                "samples": mbr.samples,
+                "epsilon": mbr.epsilon,
+                "seeds": seeds,
+                "neighbours": neighbours,
+            }
+            sampled = epsilon_sampling(model, **inputs, **draws)
             hypotheses = [best + others for best, others in zip(hypotheses, sampled, strict=True)]
-        found = (
-            [decoded(one.tokens, one.score, target, limit) for one in best]
+        translations = (
+            [decoded(hypothesis.tokens, hypothesis.score, target, limit) for hypothesis in best]
             for best, limit in zip(hypotheses, limits, strict=True)
         )
         if mbr.samples:
-            found = ([most_similar(candidates)] for candidates in found)
-        return list(zip(places, (distinct(best)[: config.n_best] for best in found), strict=True))
+            translations = ([most_similar(candidates)] for candidates in translations)
+        return list(zip(places, (distinct(best)[: config.n_best] for best in translations), strict=True))
 
     def searches() -> Iterator[Callable[[], Found]]:
         first = 0
@@ -96,8 +109,8 @@ def translate(
             first += len(sentences)
 
     threads = torch.get_num_threads() if device.type == "cpu" else 1
-    for found in in_parallel(islice(searches(), rank, None, world), workers or min(threads, 4)):
-        yield from found
+    for translations in in_parallel(islice(searches(), rank, None, world), workers or min(threads, 4)):
+        yield from translations
 
 
 def in_parallel(searches: Iterator[Callable[[], Found]], workers: int) -> Iterator[Found]:

@@ -193,7 +193,7 @@ def counted(write: Callable[[], int], expected: int) -> Step:
 def ours(name: str, batch: int, weights: str = "") -> Step:
     """Return a step with the project's sampling loop, in the default weight format if `weights` is empty."""
     from generation.config import SamplingConfig
-    from generation.sampling import generate
+    from generation.engines.torch_engine import sampler
     from model.fast.decoding import prepare
     from training.hardware.number_format import decoding_format
 
@@ -201,6 +201,8 @@ def ours(name: str, batch: int, weights: str = "") -> Step:
     chosen = weights or decoding_format(place, sum(parameter.numel() for parameter in plain.parameters()))
     model = prepare(plain.to(place), chosen, rows=batch)
     config = SamplingConfig(temperature=TEMPERATURE, top_k=shape.top_k, max_tokens=shape.new_tokens)
+
+    generate = sampler(model)
 
     def write() -> int:
         return sum(token is not None for tokens in generate(model, [[PROMPT]] * batch, config) for token in tokens)

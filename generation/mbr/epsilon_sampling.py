@@ -9,11 +9,10 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
-from generation.beam_search import rows_to_keep
-from generation.beam_step import Hypothesis
+from generation.beam_search import Hypothesis, rows_to_keep
 from generation.config import SamplingConfig
 from generation.neighbours.datastore import Datastore
-from generation.next_token import next_token
+from generation.sampling import next_token
 from model.encoder_decoder import EncoderDecoder
 
 UNFILTERED = SamplingConfig(temperature=1.0)

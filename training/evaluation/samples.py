@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from data.tokens.tokenizer import Tokenizer
 from generation.config import SamplingConfig
-from generation.sampling import generate
+from generation.engines.torch_engine import sampler
 from model.fast.decoding import prepare
 from model.gpt import GPT
 from model.size import count_parameters
@@ -19,7 +19,7 @@ def sample_documents(model: GPT, tokenizer: Tokenizer, count: int, seed: int, ma
     config = SamplingConfig(max_tokens=max_tokens)
     prompts = [[tokenizer.start_id]] * count
     written: list[list[int]] = [[] for _ in prompts]
-    for tokens in generate(
+    for tokens in sampler(ready)(
         ready, prompts, config, seed=seed, stop_ids=tokenizer.stop_ids, banned_ids=tokenizer.never_written
     ):
         for text, token in zip(written, tokens, strict=True):
