@@ -13,11 +13,10 @@ from inspection.models import KeptModel, Labels, Models
 from inspection.predictions import logits_of, losses_of, next_tokens
 from inspection.question import Question
 from inspection.recorded import labels_of
-from inspection.texts import check_task, continued, example_of, limit_of, notes_on, translation_of
+from inspection.texts import check_task, continued, notes_on
 from interpretability.ablation import replace_head_outputs
-from interpretability.recorder import record
+from run import Run
 from training.hardware.threads import threads_for
-from training.run_folder.loaded_run import LoadedRun
 
 
 def answer(question: Question, models: Models) -> dict[str, Any]:
@@ -40,7 +39,7 @@ def answer(question: Question, models: Models) -> dict[str, Any]:
 def _answer(question: Question, kept: KeptModel, text: str) -> dict[str, Any]:
     """Answer a question about a text with the present number of threads."""
     run = kept.run
-    start = example_of(run, text, question.target, question.reverse)
+    start = run.example(text, question.target, question.reverse)
     outputs = changed_outputs(question, kept, start)
     example, written = continued(run, start, question.written) if question.written else (start, None)
     if question.source is not None and question.target is None:
@@ -75,20 +74,19 @@ def _answer(question: Question, kept: KeptModel, text: str) -> dict[str, Any]:
     }
 
 
-def written_without(question: Question, run: LoadedRun, start: Example, text: str) -> str | None:
+def written_without(question: Question, run: Run, start: Example, text: str) -> str | None:
     """Return what the model writes while its heads are replaced; None while they are patched, because their outputs
     exist for the tokens of the whole model only."""
     if question.written:
         return continued(run, start, question.written)[1]
-    return None if question.patch else translation_of(run, text, question.reverse).text
+    return None if question.patch else run.translation(text, question.reverse).text
 
 
-def recording_of(run: LoadedRun, example: Example, labels: Labels | None, name: str = "") -> Recording:
+def recording_of(run: Run, example: Example, labels: Labels | None, name: str = "") -> Recording:
     """Return a recording of one example by the model as it is, in which heads may be removed. labels: those of the
     heads; None: those of this example alone."""
-    named, pieces = replace(example, name=name), run.tokenizers[-1]
-    found = record(run.model, [named], pieces.special_ids, run.step, pieces=pieces.pieces, max_tokens=limit_of(run))
-    return found if labels is None else replace(found, labels=labels)
+    recording = run.record(replace(example, name=name))
+    return recording if labels is None else replace(recording, labels=labels)
 
 
 def name_of(question: Question) -> str:

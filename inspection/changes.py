@@ -13,9 +13,8 @@ from configs.errors import UserError
 from inspection.models import KeptModel
 from inspection.question import Named, Patch, Question
 from inspection.recorded import recorded_examples
-from inspection.texts import example_of
 from interpretability.ablation import Head, chosen_heads, record_head_outputs
-from training.run_folder.loaded_run import LoadedRun
+from run import Run
 
 
 def changed_outputs(question: Question, kept: KeptModel, example: Example) -> dict[Head, Tensor | float]:
@@ -33,7 +32,7 @@ def changed_outputs(question: Question, kept: KeptModel, example: Example) -> di
     return outputs
 
 
-def heads_of(run: LoadedRun, named: tuple[Named, ...]) -> list[Head]:
+def heads_of(run: Run, named: tuple[Named, ...]) -> list[Head]:
     """Return the named heads. Raises UserError if one does not exist."""
     try:
         return chosen_heads(run.model, named)
@@ -41,10 +40,10 @@ def heads_of(run: LoadedRun, named: tuple[Named, ...]) -> list[Head]:
         raise UserError(f"the model has {error}") from error
 
 
-def patched_outputs(patch: Patch, run: LoadedRun, example: Example, reverse: bool) -> dict[Head, Tensor | float]:
+def patched_outputs(patch: Patch, run: Run, example: Example, reverse: bool) -> dict[Head, Tensor | float]:
     """Return the output [T, D] of the heads of a patch in its text, computed by the whole model."""
     heads = heads_of(run, patch.heads)
-    other = example_of(run, patch.text, patch.target, reverse)
+    other = run.example(patch.text, patch.target, reverse)
     for side, mine, others in (
         ("text", example.target_ids, other.target_ids),
         ("source", example.source_ids or (), other.source_ids or ()),
@@ -69,7 +68,7 @@ def means_of(kept: KeptModel, example: Example) -> dict[Head, Tensor]:
     return means
 
 
-def mean_outputs(run: LoadedRun, examples: Sequence[Example]) -> dict[Head, Tensor]:
+def mean_outputs(run: Run, examples: Sequence[Example]) -> dict[Head, Tensor]:
     """Return the mean output [D] of each head over all positions of some examples."""
     sums: dict[Head, Tensor] = {}
     counts: dict[Head, int] = {}
@@ -80,7 +79,7 @@ def mean_outputs(run: LoadedRun, examples: Sequence[Example]) -> dict[Head, Tens
     return {head: total / counts[head] for head, total in sums.items()}
 
 
-def head_outputs(run: LoadedRun, example: Example) -> dict[Head, Tensor]:
+def head_outputs(run: Run, example: Example) -> dict[Head, Tensor]:
     """Return the output [T, D] of each head in an example."""
     with undisturbed(run.model), record_head_outputs(run.model) as outputs:
         run.model(*inputs_of(example))

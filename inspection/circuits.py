@@ -16,7 +16,7 @@ from inspection.models import Models
 from inspection.question import CircuitQuestion
 from inspection.recorded import recorded_examples
 from interpretability.circuits import TokenTable, circuits
-from training.run_folder.loaded_run import LoadedRun
+from run import Run
 
 LARGEST_TABLE = 300
 """Maximum number of tokens of either side of a table that is sent as a whole."""
@@ -75,7 +75,7 @@ def circuits_of(question: CircuitQuestion, models: Models) -> dict[str, Any]:
     }
 
 
-def sides_of(run: LoadedRun) -> tuple[Side, Side]:
+def sides_of(run: Run) -> tuple[Side, Side]:
     """Return the tokens of the source and of the target; of a GPT, the same twice. What is not written in the script of
     a side is known from the recorded examples: a script is foreign if only the other side has it."""
     sources, targets = set[str](), set[str]()

@@ -9,9 +9,9 @@ from pathlib import Path
 from torch import Tensor
 
 from interpretability.ablation import Head
+from run import Run
 from training.checkpoints.loading import checkpoint_path
 from training.checkpoints.summary import WEIGHTS
-from training.run_folder.loaded_run import LoadedRun, load_run
 
 KEPT = 2
 """Number of models in memory: one, and one to compare it with."""
@@ -25,7 +25,7 @@ Labels = dict[str, list[list[str]]]
 class KeptModel:
     """A loaded run, and what was computed with its model."""
 
-    run: LoadedRun
+    run: Run
     means: dict[Head, Tensor] = field(default_factory=dict)
     """Mean output of each head, [D]; empty until the first question that needs it."""
     labels: Labels | None = None
@@ -33,7 +33,7 @@ class KeptModel:
 
 
 class Models:
-    """Loads runs as `generate.py` does, and keeps the `KEPT` last used ones until their weights change."""
+    """Loads runs, and keeps the `KEPT` last used ones until their weights change."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[Path, Path, int], KeptModel] = OrderedDict()  # least recently used first
@@ -46,7 +46,7 @@ class Models:
         if key not in self._kept:
             while len(self._kept) >= KEPT:  # first, so that there are never more
                 self._kept.popitem(last=False)
-            self._kept[key] = KeptModel(load_run(run, checkpoint))
+            self._kept[key] = KeptModel(Run(run, checkpoint))
         self._kept.move_to_end(key)
         return self._kept[key]
 

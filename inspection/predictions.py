@@ -13,13 +13,13 @@ from torch import Tensor
 from attention_maps.record.example import Example
 from attention_maps.record.undisturbed import undisturbed
 from inspection.changes import inputs_of
-from training.run_folder.loaded_run import LoadedRun
+from run import Run
 
 TOP = 5
 """Number of next tokens listed for each of the two models."""
 
 
-def logits_of(run: LoadedRun, example: Example) -> Tensor:
+def logits_of(run: Run, example: Example) -> Tensor:
     """Return the logits of an example, [T, V] float32."""
     with undisturbed(run.model):
         return run.model(*inputs_of(example))[0].float()
@@ -32,7 +32,7 @@ def losses_of(logits: Tensor, expected: Sequence[int]) -> list[float | None]:
     return [_rounded(loss) for loss in losses.tolist()]
 
 
-def next_tokens(run: LoadedRun, example: Example, logits: Tensor, whole: Tensor | None) -> list[list[list[Any]]]:
+def next_tokens(run: Run, example: Example, logits: Tensor, whole: Tensor | None) -> list[list[list[Any]]]:
     """Return, for each token read, the likely next tokens of either model and the actual one as [id, piece,
     probability, probability by the whole model], the most likely first; logits [T, V]."""
     chances, others = logits.softmax(dim=-1), None if whole is None else whole.softmax(dim=-1)

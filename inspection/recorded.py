@@ -8,19 +8,19 @@ from pathlib import Path
 from attention_maps.files import store
 from attention_maps.record.example import Example
 from inspection.models import KeptModel, Labels
-from training.run_folder.loaded_run import LoadedRun
+from run import Run
 
 EXAMPLES = 8
 """Maximum number of recorded examples that stand for the run: for mean outputs and for circuits."""
 
 
-def recorded_examples(run: LoadedRun) -> list[Example]:
+def recorded_examples(run: Run) -> list[Example]:
     """Return the examples of the newest recording of the run that the model can read, at most `EXAMPLES`."""
     steps = store.steps(run.folder)
     return examples_in(steps[max(steps)], run)[:EXAMPLES] if steps else []
 
 
-def examples_in(file: Path, run: LoadedRun) -> list[Example]:
+def examples_in(file: Path, run: Run) -> list[Example]:
     """Return the examples of a recording that the model can read; the file may be missing or damaged."""
     try:
         samples = store.outline(file)[0].samples

@@ -13,9 +13,9 @@ from typing import Any
 
 from benchmarks.inputs import existing
 from configs.errors import UserError
+from run import Run
 from training.evaluation.head_scores import alignment_scores
 from training.guided_alignment.guidance import guided_heads
-from training.run_folder.loaded_run import load_run
 
 DAMAGED = range(350, 356)
 """Lines whose links belong to other sentences (some indices are out of range)."""
@@ -39,7 +39,7 @@ def kftt(settings: KFTTSettings) -> None:
     """Measure the alignment error rate of a run's cross-attention, all layers and heads, on KFTT."""
     run, folder = existing("run", settings.run, "folder"), existing("folder", settings.folder, "folder")
     rows = list(sentences(folder))
-    loaded = load_run(run)
+    loaded = Run(run)
     guided = guided_heads(loaded.model.config, loaded.config.trainer.guided_alignment)
     found = alignment_scores(loaded.model, loaded.tokenizers, rows, lenient=False, guided=guided)  # type: ignore[arg-type]
     if found is None:

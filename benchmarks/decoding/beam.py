@@ -114,11 +114,11 @@ def same(mine: Hypotheses, others: Hypotheses | None) -> str:
 def loaded(run: str, sentences: str) -> tuple[EncoderDecoder, list[Tokenizer], list[str]]:
     """Load the model in float32 on the CPU, its tokenizers, and the sentences."""
     from model.encoder_decoder import EncoderDecoder
+    from run import Run
     from training.hardware.device import choose_hardware
-    from training.run_folder.loaded_run import load_run
 
     choose_hardware("cpu", "float32", None)
-    found = load_run(Path(run))
+    found = Run(Path(run))
     assert isinstance(found.model, EncoderDecoder)
     return found.model, found.tokenizers, Path(sentences).read_text(encoding="utf-8").splitlines()
 

@@ -30,8 +30,9 @@ from configs.whole_file import write_whole
 from data.batches.batch import IGNORED, Batch
 from data.prepared import PreparedPairs
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
+from run import Run
 from training.evaluation.held_out import bits_per_byte
-from training.evaluation.reports.subject import Subject, load_subject
+from training.evaluation.reports.subject import Subject, prepare_subject
 from training.evaluation.translation_scores import score
 from training.run_folder.saved_config import load_config, named_runs
 
@@ -78,7 +79,7 @@ def peer_quality(settings: PeerQualitySettings) -> None:
         raise UserError("minutes and trial_minutes must be above 0")
     torch.set_float32_matmul_precision("high")
     texts = load_config(named_runs(settings.run, "best")[0][0]).data
-    subject = load_subject(settings.run, "best", texts, settings.split, torch.device("cpu"))
+    subject = prepare_subject(Run(settings.run), texts, settings.split)
     trials = {}
     if len(rates) > 1:
         for rate in rates:

@@ -23,13 +23,12 @@ from inspection.changes import means_of
 from inspection.effects import effects_of
 from inspection.models import Models
 from inspection.question import EffectsQuestion
-from inspection.texts import example_of
 from interpretability.ablation import head_places, replace_head_outputs
+from run import Run
 from tests.conftest import ROOT, environment
 from training.checkpoints.files import load_weights, write_weights_alone
 from training.checkpoints.snapshot import Snapshot
 from training.checkpoints.summary import WEIGHTS
-from training.run_folder.loaded_run import load_run
 
 TEXT = "Emi likes the apple."
 STORY = "Ken had a pen. He lent it to Emi."
@@ -108,8 +107,8 @@ def test_a_gpt_reads_and_continues_a_text(asking: Asking, gpt: Path) -> None:
     assert answer["task"] == "gpt"
     assert (answer["whole"], answer["notes"]) == (None, [])
     assert len(answer["tokens"]) <= answer["typed"] + 3
-    run = load_run(gpt)
-    example = example_of(run, TEXT)
+    run = Run(gpt)
+    example = run.example(TEXT)
     assert list(example.target_ids) == list(sample.reads.ids[: answer["typed"]])
     with torch.no_grad():
         logits = run.model(torch.tensor([list(sample.reads.ids)]))[0]
@@ -144,7 +143,7 @@ def test_a_translator_of_both_directions_translates_back(asking: Asking, transla
     (both / "config.yaml").write_text(config.replace("both_directions: false", "both_directions: true"), "utf-8")
     back = asking.ask(both, source="Emi runs.", reverse=True)
     assert back["source"] == ["<s>", *asking.ask(both, source="Emi runs.")["source"]]
-    run = load_run(both)
+    run = Run(both)
     (expected,) = best_translations(run.model, run.tokenizers, ["Emi runs."], TranslationConfig(reverse=True))
     assert back["written"] == expected.text
     given = asking.ask(both, source="Emi runs.", target="エミは走る。", reverse=True, removed=[["cross", 0, 0]])
@@ -160,7 +159,7 @@ def test_the_effect_of_each_head_is_that_of_removing_it(asking: Asking, trained:
     shutil.copy(asking.folder / "to.safetensors", asking.folder / "asked.safetensors")
     asked = {"run": str(folder), "effects": str(asking.folder / "asked.safetensors")}
     found = {how: asking.line(json.dumps(asked | {"how": how}))["ok"] for how in ("zero", "mean")}
-    run = load_run(folder)
+    run = Run(folder)
     assert [tuple(head) for head in found["zero"]["heads"]] == head_places(run.model)
     assert found["zero"]["left"] == 0
     known = len(answer["losses"])
@@ -183,7 +182,7 @@ def test_effects_end_in_time_and_need_their_text(asking: Asking, gpt: Path, tran
     asking.ask(gpt, text=TEXT)
     recording = asking.folder / "to.safetensors"
     late = effects_of(EffectsQuestion(gpt, "best", recording, "zero"), Models(), seconds=-1)
-    assert (late["heads"], late["losses"], late["left"]) == ([], [], len(head_places(load_run(gpt).model)))
+    assert (late["heads"], late["losses"], late["left"]) == ([], [], len(head_places(Run(gpt).model)))
     for run, file in ((gpt, tmp_path / "x"), (translator, recording)):
         line = json.dumps({"run": str(run), "effects": str(file)})
         assert "ask again" in asking.line(line)["error"]
@@ -220,7 +219,7 @@ def test_a_removed_head_equals_a_silenced_one(asking: Asking, trained: Path, tas
     answer = asking.ask(folder, **text, removed=[[kind, 0, 1]])
     recording = store.load(asking.folder / "to.safetensors")
     (sample,) = recording.samples
-    run = load_run(folder)
+    run = Run(folder)
     inputs = [torch.tensor([list(sample.reads.ids)])]
     if sample.source is not None:
         inputs.insert(0, torch.tensor([list(sample.source.ids)]))
@@ -263,7 +262,7 @@ def test_without_recordings_the_mean_output_is_that_of_each_text(gpt: Path, tmp_
     shutil.copytree(gpt, run, symlinks=True)
     shutil.rmtree(run / "attention")
     kept = Models().get(run, "best")
-    first, second = (means_of(kept, example_of(kept.run, text)) for text in (TEXT, STORY))
+    first, second = (means_of(kept, kept.run.example(text)) for text in (TEXT, STORY))
     assert first.keys() == second.keys() == set(head_places(kept.run.model))
     assert not any(torch.equal(first[head], second[head]) for head in first)
 
@@ -273,7 +272,7 @@ def test_a_head_is_patched_from_another_text(asking: Asking, gpt: Path) -> None:
     same = asking.ask(gpt, text="Ken runs.", patch={"text": "Ken runs.", "heads": [["decoder", 0, 1]]})
     for row in same["next"]:
         assert all(abs(with_it - without) < 1e-5 for _, _, with_it, without in row)
-    run = load_run(gpt)
+    run = Run(gpt)
     texts = ("Ken", "Emi", "Tom", "Hana", "a pen", "the", "in", "it", "he", "she")
     lengths = {text: len(run.tokenizers[0].encode(text)) for text in texts}
     first, other = next((a, b) for a in texts for b in texts if a != b and lengths[a] == lengths[b])

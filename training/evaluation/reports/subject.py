@@ -6,8 +6,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import torch
-
 import data.config
 from configs.errors import UserError
 from data.config import DataConfig
@@ -19,20 +17,23 @@ from interop.trained import weights_hash
 from training.checkpoints.files import data_hashes
 from training.config import TrainConfig
 from training.evaluation.reports.settings import DataPlace
-from training.run_folder.loaded_run import LoadedRun, Model, load_named
+from training.run_folder.loaded_run import LoadedRun, Model
 
 
 @dataclass(frozen=True)
 class Subject:
     """A loaded checkpoint and its data."""
 
-    name: str
-    """The run as the user named it."""
     run: LoadedRun
     prepared: Prepared
     split: str
     notes: list[str]
     """What the reader of the scores should know about checkpoint and data, one line each."""
+
+    @property
+    def name(self) -> str:
+        """Return the run as the user named it."""
+        return self.run.name
 
     @property
     def model(self) -> Model:
@@ -99,21 +100,18 @@ def is_there(config: DataConfig, task: str) -> bool:
     return True
 
 
-def load_subject(name: str, checkpoint: str, texts: DataConfig, split: str, device: torch.device) -> Subject:
-    """Load a run, one of its checkpoints or an ensemble, and tokenise `texts`, which may be the data of another run.
-    Raises UserError."""
-    run = load_named(name, checkpoint)
+def prepare_subject(run: LoadedRun, texts: DataConfig, split: str) -> Subject:
+    """Tokenise `texts`, which may be the data of another run, for a run. Raises UserError if the split is missing."""
     config = run.config
     sizes = config.model.context, config.seed
     prepared = prepare(config.task, texts, config.tokenizer, *sizes, run.tokenizers)
     if split not in prepared.splits:
-        there = ", ".join(each for each in prepared.splits if each != "train")
-        raise UserError(f"split={split}: the data of {name} has no such split; there is: {there}")
-    run.model.to(device)
+        there = ", ".join(name for name in prepared.splits if name != "train")
+        raise UserError(f"split={split}: the data of {run.name} has no such split; there is: {there}")
     notes = [note for note in prepared.notes if note.startswith(f"{split}:") or note.startswith(f"{split} ")]
     for member in run.members or (run,):
         notes += data_notes(str(member.folder), member, prepared, split)
-    return Subject(name, run, prepared, split, notes)
+    return Subject(run, prepared, split, notes)
 
 
 def data_notes(name: str, run: LoadedRun, prepared: Prepared, split: str) -> list[str]:
