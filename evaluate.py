@@ -37,13 +37,13 @@ def evaluate(settings: EvaluateSettings) -> None:
     name, other_name, split = str(settings.run), settings.compare, str(settings.split)
     runs = named_runs(name, settings.checkpoint)
     others = named_runs(other_name, settings.checkpoint) if other_name else []
-    members = [[load_config(run) for run, _ in each] for each in (runs, others) if each]
+    members = [[load_config(run) for run, _ in models] for models in (runs, others) if models]
     config = members[0][0]
     tasks = [configs[0].task for configs in members]
-    contexts = [min(each.model.context for each in configs) for configs in members]
-    both = [all(each.data.both_directions for each in configs) for configs in members]
-    if found := run_problems(settings, tasks, contexts, both):
-        raise UserError(*found)
+    contexts = [min(member.model.context for member in configs) for configs in members]
+    both = [all(member.data.both_directions for member in configs) for configs in members]
+    if problems := run_problems(settings, tasks, contexts, both):
+        raise UserError(*problems)
     path = result_path(settings, runs[0][0], len(runs))
 
     # The model and the split, tokenised with its tokenizer; the same texts for the second run.

@@ -31,9 +31,9 @@ def main() -> None:
         generate(*parse_command(arguments))
 
 
-def generate(config: GenerateConfig, given: set[str]) -> None:
+def generate(config: GenerateConfig, typed_keys: set[str]) -> None:
     """Load the run, then respond to the prompt, to standard input, or to each line typed at a terminal.
-    given: the settings that the user gave."""
+    typed_keys: the settings that the user gave."""
     with importing():  # late, so that --help and errors appear at once
         from generation.engines.requirements import engine_problems
         from generation.line_translation import translate_lines
@@ -47,7 +47,7 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
     named = named_runs(str(config.run), config.checkpoint)
     configs = [load_config(run) for run, _ in named]
     task, both_directions = configs[0].task, all(member.data.both_directions for member in configs)
-    problems = task_problems(config, given, task, len(named), both_directions)
+    problems = task_problems(config, typed_keys, task, len(named), both_directions)
     if problems := problems + engine_problems(config, task, [member.model for member in configs]):
         raise UserError(*problems)
     with advised(lambda: memory_advice(config, task)):
@@ -76,7 +76,7 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
         if config.prompt is not None:
             answer(config, config.prompt.split("\n"))
         elif sys.stdin is not None and sys.stdin.isatty():
-            converse(answer, config if "seed" in given else replace(config, seed=random.randrange(10**6)), task)
+            converse(answer, config if "seed" in typed_keys else replace(config, seed=random.randrange(10**6)), task)
         else:
             answer(config, read_lines(), count_lines() if task == "translate" else None)
 

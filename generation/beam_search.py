@@ -224,7 +224,7 @@ def checked_limits(
             f"max_length ({max(limits, default=1)}) is beyond model.context={context}, the last learned position",
         ),
     )
-    found = [sentence for holds, sentence in rules if not holds]
-    if found:
-        raise ValueError("; ".join(found))
+    problems = [sentence for holds, sentence in rules if not holds]
+    if problems:
+        raise ValueError("; ".join(problems))
     return limits

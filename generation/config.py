@@ -178,12 +178,12 @@ def problems(config: GenerateConfig) -> list[str]:
         ("n_best", 1 <= config.n_best <= config.beam_size, f"must be from 1 to beam_size, which is {config.beam_size}"),
         ("batch_tokens", config.batch_tokens >= 1, "must be at least 1"),
     )
-    found = [] if config.run else ["run=runs/NAME is needed: the folder of a trained model"]
-    found += broken(rules, config) + sampling_problems(config)
-    found += neighbour_problems(config.neighbours) + mbr_problems(config.mbr)
+    wrong = [] if config.run else ["run=runs/NAME is needed: the folder of a trained model"]
+    wrong += broken(rules, config) + sampling_problems(config)
+    wrong += neighbour_problems(config.neighbours) + mbr_problems(config.mbr)
     if config.mbr.samples and config.n_best > 1:
-        found.append(f"n_best={config.n_best}: mbr.samples chooses one translation per line; set n_best=1")
-    return [*found, "stop=: an empty stop string would end every text at once"] if "" in config.stop else found
+        wrong.append(f"n_best={config.n_best}: mbr.samples chooses one translation per line; set n_best=1")
+    return [*wrong, "stop=: an empty stop string would end every text at once"] if "" in config.stop else wrong
 
 
 def neighbour_problems(config: NeighbourConfig) -> list[str]:
@@ -238,12 +238,12 @@ def task_problems(
     an ensemble of several models, or to a model that was not trained in both directions."""
     foreign, does = (ONLY_TRANSLATION, "generates text") if task == "gpt" else (ONLY_GPT, "translates")
     foreign_keys = sorted(key for key in given if key.split(".")[0] in foreign)
-    found = [f"{key}: {config.run} {does} and has no such setting (task={task})" for key in foreign_keys]
+    wrong = [f"{key}: {config.run} {does} and has no such setting (task={task})" for key in foreign_keys]
     if config.attention and models > 1:
-        found.append("attention=true: an ensemble has no attention maps; record one run at a time")
+        wrong.append("attention=true: an ensemble has no attention maps; record one run at a time")
     if config.reverse and task == "translate" and not both_directions:
-        found.append(f"reverse=true: {config.run} {ONE_DIRECTION}")
-    return found
+        wrong.append(f"reverse=true: {config.run} {ONE_DIRECTION}")
+    return wrong
 
 
 def memory_advice(config: GenerateConfig, task: str) -> str:

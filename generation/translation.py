@@ -21,7 +21,7 @@ from generation.mbr.epsilon_sampling import epsilon_sampling, seed_of
 from generation.mbr.most_similar import most_similar
 from generation.neighbours.datastore import build_datastore
 from generation.neighbours.translation_memory import TranslationMemory
-from generation.translated import Found, Translation, decoded, distinct, longest_target
+from generation.translated import Numbered, Translation, decoded, distinct, longest_target
 from model.encoder_decoder import EncoderDecoder
 from model.ensemble import Ensemble
 from model.fast.decoding import prepare
@@ -55,7 +55,7 @@ def translate(
     context, mbr = model.config.context, config.mbr
     batch_tokens = max(1, config.batch_tokens * WIDEST // max(WIDEST, mbr.samples))
 
-    def search(places: list[int], sentences: list[str], batch: SourceBatch) -> Found:
+    def search(places: list[int], sentences: list[str], batch: SourceBatch) -> Numbered:
         neighbours = None
         if memory is not None:
             neighbours = build_datastore(model, tokenizers, memory, sentences, config)
@@ -95,7 +95,7 @@ def translate(
             translations = ([most_similar(candidates)] for candidates in translations)
         return list(zip(places, (distinct(best)[: config.n_best] for best in translations), strict=True))
 
-    def searches() -> Iterator[Callable[[], Found]]:
+    def searches() -> Iterator[Callable[[], Numbered]]:
         first = 0
         for sentences in portions:
             empty = [place for place, sentence in enumerate(sentences) if not sentence.strip()]
@@ -113,7 +113,7 @@ def translate(
         yield from translations
 
 
-def in_parallel(searches: Iterator[Callable[[], Found]], workers: int) -> Iterator[Found]:
+def in_parallel(searches: Iterator[Callable[[], Numbered]], workers: int) -> Iterator[Numbered]:
     """Yield the results of `searches`, in order, from `workers` threads that divide torch's threads among themselves.
 
     A search step is many short operations, and threads that share an operation wait for each other after it: two
@@ -130,7 +130,7 @@ def in_parallel(searches: Iterator[Callable[[], Found]], workers: int) -> Iterat
     threads = torch.get_num_threads()
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(max(1, threads // workers),))
     try:
-        running: deque[Future[Found]] = deque()
+        running: deque[Future[Numbered]] = deque()
         for search in searches:
             running.append(pool.submit(search))
             if len(running) > 2 * workers:
@@ -154,9 +154,9 @@ def translate_part(
     """Return the best translations of this process's part of the sentences (see `translate`), by index, with a model
     copy prepared for decoding."""
     ready = prepare(model, "bf16" if next(model.parameters()).dtype == torch.bfloat16 else "float32")
-    found = translate(ready, tokenizers, [sentences], config, rank=rank, world=world, memory=memory)
+    results = translate(ready, tokenizers, [sentences], config, rank=rank, world=world, memory=memory)
     count = len(sentences) if world == 1 else None
-    bar = tqdm(found, desc="translating", unit="line", total=count, leave=False, disable=None, delay=2)
+    bar = tqdm(results, desc="translating", unit="line", total=count, leave=False, disable=None, delay=2)
     return {index: best[0] for index, best in bar}
 
 
@@ -164,5 +164,5 @@ def best_translations(
     model: EncoderDecoder, tokenizers: list[Tokenizer], sentences: list[str], config: TranslationConfig
 ) -> list[Translation]:
     """Return the best translation of each sentence, in order."""
-    best = {index: found[0] for index, found in translate(model, tokenizers, [sentences], config)}
+    best = {index: hypotheses[0] for index, hypotheses in translate(model, tokenizers, [sentences], config)}
     return [best[index] for index in range(len(sentences))]

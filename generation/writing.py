@@ -36,15 +36,15 @@ def write_samples(engine: Engine, prompt: str, config: WritingConfig) -> Iterato
     for first in range(0, config.samples, BATCH):
         texts = [StreamedText(tokenizer, config.stop) for _ in range(min(BATCH, config.samples - first))]
         steps = engine.sample(start, len(texts), config.seed + first)
-        for sample, shown in enumerate(texts, first):
+        for sample, current in enumerate(texts, first):
             show("-" * 20 + "\n" + echo(prompt) if sample else echo(prompt))
-            while not shown.ended:
+            while not current.ended:
                 # The sampler is exhausted after `max_tokens`: then every text ends, as after its last token.
                 for text, token in zip(texts, next(steps, [None] * len(texts)), strict=True):
                     text.feed(token)
-                show(shown.take())
-            show(shown.take() + "\n")
-            yield start + shown.tokens
+                show(current.take())
+            show(current.take() + "\n")
+            yield start + current.tokens
 
 
 def continuation(engine: Engine, prompt: str, config: WritingConfig) -> str:
@@ -130,14 +130,14 @@ class StopText:
         if self.reached:
             return ""
         self.held += text
-        found = [index for stop in self.stops if (index := self.held.find(stop)) >= 0]
-        if found:
+        starts = [index for stop in self.stops if (index := self.held.find(stop)) >= 0]
+        if starts:
             self.reached = True
-            shown, self.held = self.held[: min(found)], ""
-            return shown
+            visible, self.held = self.held[: min(starts)], ""
+            return visible
         keep = max((self.overlap(stop) for stop in self.stops), default=0)
-        shown, self.held = self.held[: len(self.held) - keep], self.held[len(self.held) - keep :]
-        return shown
+        visible, self.held = self.held[: len(self.held) - keep], self.held[len(self.held) - keep :]
+        return visible
 
     def overlap(self, stop: str) -> int:
         """Return the length of the longest suffix of the held text that is a prefix of `stop`."""

@@ -119,10 +119,10 @@ class GraphBeamSearch:
         for place in range(len(tokens) - 1, -1, -1):
             texts[:, place] = tokens[place, sentence, beam]
             beam = torch.where(place <= last, parents[place, sentence, beam], beam)
-        found: list[list[Hypothesis]] = [[] for _ in range(len(self.limit))]
+        hypotheses: list[list[Hypothesis]] = [[] for _ in range(len(self.limit))]
         logs = ends[step, kind, sentence, rank]
         for row, text, end, length, log in zip(
             sentence.tolist(), texts.tolist(), last.tolist(), step.tolist(), logs.tolist(), strict=True
         ):
-            found[row].append(Hypothesis(text[: end + 1], log / (length + 1) ** length_penalty, log))
-        return found
+            hypotheses[row].append(Hypothesis(text[: end + 1], log / (length + 1) ** length_penalty, log))
+        return hypotheses

@@ -18,12 +18,10 @@ TINY = (
 ).split()
 """Settings of a run that trains in a second."""
 
-_MODULES = ("train", "generate", "generation.line_translation", "generation.recorded_maps", "generation.writing")
+_MODULES = ("train", "generate", "run", "generation.line_translation", "generation.writing")
 _MODULES += ("training.evaluation.evaluators", "training.run_folder.starting_point", "training.trainer", "data.prepare")
 _MODULES += (
     "datasets",
-    "generation.engines.torch_engine",
-    "training.run_folder.engines",
     "training.announcement",
     "attention_maps.ask.export",
 )

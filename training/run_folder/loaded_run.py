@@ -60,7 +60,8 @@ class LoadedRun:
             if other.config.task != first.config.task:
                 task = first.config.task
                 raise UserError(f"run={self.name}: {other.folder} has task={other.config.task}, not task={task}")
-            if [each.fingerprint for each in other.tokenizers] != [each.fingerprint for each in first.tokenizers]:
+            mine, theirs = ([tokenizer.fingerprint for tokenizer in run.tokenizers] for run in (first, other))
+            if mine != theirs:
                 reason = "an ensemble averages the probabilities of the same tokens"
                 raise UserError(f"run={self.name}: {other.folder} has another tokenizer than {first.folder}: {reason}")
         models = [member.model for member in self.members]
