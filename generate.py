@@ -15,7 +15,7 @@ with importing():
     from configs.errors import UserError
     from generation.command_line import generate_help, parse_command
     from generation.config import GenerateConfig, memory_advice, task_problems
-    from generation.inputs import count_lines, read_lines, typed
+    from generation.standard_input import count_lines, read_lines, typed
 
 if TYPE_CHECKING:
     from generation.engines.engine import Engine
@@ -38,7 +38,7 @@ def generate(config: GenerateConfig, typed_keys: set[str]) -> None:
         from generation.engines.requirements import engine_problems
         from generation.line_translation import translate_lines
         from generation.source_notes import SourceNotes
-        from generation.writing import write_samples
+        from generation.text_generation import write_samples
         from training.hardware.out_of_memory import advised
         from training.run_folder.saved_config import load_config, named_runs
         from training.run_folder.tokenizers import load_source_alphabet

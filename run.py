@@ -21,9 +21,9 @@ from generation.config import GenerateConfig, SamplingConfig, TranslationConfig,
 from generation.engines.torch_engine import TorchEngine
 from generation.neighbours.translation_memory import load_memory
 from generation.recorded_maps import GeneratedMaps
+from generation.text_generation import continuation
 from generation.translated import Translation
 from generation.translation import best_translations
-from generation.writing import continuation
 from interpretability.recorder import record
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

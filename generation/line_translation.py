@@ -13,8 +13,8 @@ from tqdm import tqdm
 from configs.errors import UserError
 from generation.config import TranslationConfig
 from generation.engines.engine import Engine
-from generation.inputs import up_to_failure
 from generation.source_notes import SourceNotes
+from generation.standard_input import up_to_failure
 from generation.translated import Translation, cell
 
 

@@ -9,9 +9,9 @@ from generation.config import GenerateConfig
 from generation.cuda.sampling import GraphSampling, generate_with_graphs
 from generation.neighbours.translation_memory import TranslationMemory
 from generation.sampling import generate
+from generation.text_generation import BATCH
 from generation.translated import Translation
 from generation.translation import translate
-from generation.writing import BATCH
 from model.encoder_decoder import EncoderDecoder
 from model.ensemble import Ensemble
 from model.fast.decoding import prepare

@@ -18,13 +18,9 @@ TINY = (
 ).split()
 """Settings of a run that trains in a second."""
 
-_MODULES = ("train", "generate", "run", "generation.line_translation", "generation.writing")
+_MODULES = ("train", "generate", "run", "generation.line_translation", "generation.text_generation")
 _MODULES += ("training.evaluation.evaluators", "training.run_folder.starting_point", "training.trainer", "data.prepare")
-_MODULES += (
-    "datasets",
-    "training.announcement",
-    "attention_maps.ask.export",
-)
+_MODULES += ("datasets", "training.announcement", "attention_maps.ask.export")
 
 _home: Path | None = None
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from configs.errors import UserError
-from generation.inputs import count_lines, read_lines, typed, up_to_failure
+from generation.standard_input import count_lines, read_lines, typed, up_to_failure
 
 
 @pytest.fixture
