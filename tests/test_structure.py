@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "interop": {"interop", "model", "data", "configs"},
     "generation": BELOW_TRAINING,
     "training": {"training", "interop"} | BELOW_TRAINING,
-    "inspection": {"inspection", "run", "training"} | BELOW_TRAINING,
+    "tab_answers": {"tab_answers", "run", "training"} | BELOW_TRAINING,
 }
 """Allowed imports of each package."""
 

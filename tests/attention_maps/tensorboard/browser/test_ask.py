@@ -289,7 +289,7 @@ def test_a_process_that_is_killed_is_said_and_replaced(runs: Page, asked_runs: P
     runs.click(".ask-send")
     wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
     runs.wait("return document.querySelector('.ask-effects caption')", FIRST_LIMIT)  # it has answered everything
-    (worker,) = [pid for pid in processes("inspection.worker") if f"\0{asked_runs}\0" in command_of(parent_of(pid))]
+    (worker,) = [pid for pid in processes("tab_answers.worker") if f"\0{asked_runs}\0" in command_of(parent_of(pid))]
     stop(worker)
     runs.find(".ask-send").click()
     wait_for(runs, STATUS, "asking")

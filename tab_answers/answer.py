@@ -8,14 +8,14 @@ from typing import Any
 from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.recording import Recording
-from inspection.changes import changed_outputs
-from inspection.models import KeptModel, Labels, Models
-from inspection.predictions import logits_of, losses_of, next_tokens
-from inspection.question import Question
-from inspection.recorded import labels_of
-from inspection.texts import check_task, continued, notes_on
 from interpretability.ablation import replace_head_outputs
 from run import Run
+from tab_answers.changes import changed_outputs
+from tab_answers.models import KeptModel, Labels, Models
+from tab_answers.predictions import logits_of, losses_of, next_tokens
+from tab_answers.question import Question
+from tab_answers.recorded import labels_of
+from tab_answers.texts import check_task, continued, notes_on
 from training.hardware.threads import threads_for
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from inspection.circuits import circuits_of, scripts_of
-from inspection.models import Models
-from inspection.question import CircuitQuestion, read_question
-from tests.inspection.test_worker import Asking
+from tab_answers.circuits import circuits_of, scripts_of
+from tab_answers.models import Models
+from tab_answers.question import CircuitQuestion, read_question
+from tests.tab_answers.test_worker import Asking
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def asked(asking: Asking, run: Path, **question: Any) -> dict[str, Any]:
 
 def test_a_small_vocabulary_has_whole_tables(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against tables whose labels belong to other tokens, and pairs that are not their largest entries."""
-    monkeypatch.setattr("inspection.circuits.LARGEST_TABLE", 10_000)
+    monkeypatch.setattr("tab_answers.circuits.LARGEST_TABLE", 10_000)
     question = read_question(json.dumps({"run": str(trained / "runs" / "gpt"), "circuit": ["decoder", 0, 1]}))
     assert isinstance(question, CircuitQuestion)
     found = circuits_of(question, Models())

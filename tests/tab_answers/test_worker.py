@@ -1,4 +1,4 @@
-"""The process that answers questions: `python -m inspection.worker`, through its pipes."""
+"""The process that answers questions: `python -m tab_answers.worker`, through its pipes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ import torch
 from attention_maps.files import store
 from generation.config import TranslationConfig
 from generation.translation import best_translations
-from inspection.changes import means_of
-from inspection.effects import effects_of
-from inspection.models import Models
-from inspection.question import EffectsQuestion
 from interpretability.ablation import head_places, replace_head_outputs
 from run import Run
+from tab_answers.changes import means_of
+from tab_answers.effects import effects_of
+from tab_answers.models import Models
+from tab_answers.question import EffectsQuestion
 from tests.conftest import ROOT, environment
 from training.checkpoints.files import load_weights, write_weights_alone
 from training.checkpoints.snapshot import Snapshot
@@ -41,7 +41,7 @@ class Asking:
         """Start the process."""
         self.folder = folder
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "inspection.worker", *arguments],
+            [sys.executable, "-m", "tab_answers.worker", *arguments],
             cwd=ROOT,
             env=environment(),
             stdin=subprocess.PIPE,

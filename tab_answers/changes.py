@@ -10,11 +10,11 @@ from torch import Tensor
 from attention_maps.record.example import Example
 from attention_maps.record.undisturbed import undisturbed
 from configs.errors import UserError
-from inspection.models import KeptModel
-from inspection.question import Named, Patch, Question
-from inspection.recorded import recorded_examples
 from interpretability.ablation import Head, chosen_heads, record_head_outputs
 from run import Run
+from tab_answers.models import KeptModel
+from tab_answers.question import Named, Patch, Question
+from tab_answers.recorded import recorded_examples
 
 
 def changed_outputs(question: Question, kept: KeptModel, example: Example) -> dict[Head, Tensor | float]:

@@ -1,4 +1,4 @@
-"""Answer questions about trained runs: `python -m inspection.worker`, one JSON question per line of standard input.
+"""Answer questions about trained runs: `python -m tab_answers.worker`, one JSON question per line of standard input.
 
 Each answer is one line of JSON on standard output: {"ok": …} or {"error": "one sentence"}; nothing else is ever written
 there. The process ends at the end of its input, or when the process that started it ends. Its two optional arguments
@@ -80,11 +80,11 @@ def replier() -> Callable[[str], dict[str, Any]]:
     """Return the function that answers one line. The models are imported here, which takes a second."""
     from configs.errors import UserError
     from configs.program import messages_of
-    from inspection.answer import answer
-    from inspection.circuits import circuits_of
-    from inspection.effects import effects_of
-    from inspection.models import Models
-    from inspection.question import CircuitQuestion, EffectsQuestion, read_question
+    from tab_answers.answer import answer
+    from tab_answers.circuits import circuits_of
+    from tab_answers.effects import effects_of
+    from tab_answers.models import Models
+    from tab_answers.question import CircuitQuestion, EffectsQuestion, read_question
     from training.hardware.out_of_memory import is_out_of_memory
 
     models = Models()

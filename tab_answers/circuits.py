@@ -11,12 +11,12 @@ import torch
 
 from configs.errors import UserError
 from data.tokens.tokenizer import Tokenizer
-from inspection.changes import heads_of
-from inspection.models import Models
-from inspection.question import CircuitQuestion
-from inspection.recorded import recorded_examples
 from interpretability.circuits import TokenTable, circuits
 from run import Run
+from tab_answers.changes import heads_of
+from tab_answers.models import Models
+from tab_answers.question import CircuitQuestion
+from tab_answers.recorded import recorded_examples
 
 LARGEST_TABLE = 300
 """Maximum number of tokens of either side of a table that is sent as a whole."""

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from attention_maps.record.example import Example
 from attention_maps.record.undisturbed import undisturbed
-from inspection.changes import inputs_of
 from run import Run
+from tab_answers.changes import inputs_of
 
 TOP = 5
 """Number of next tokens listed for each of the two models."""
