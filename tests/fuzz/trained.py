@@ -20,7 +20,7 @@ TINY = (
 
 _MODULES = ("train", "generate", "run", "generation.line_translation", "generation.text_generation")
 _MODULES += ("training.evaluation.evaluators", "training.run_folder.starting_point", "training.trainer", "data.prepare")
-_MODULES += ("datasets", "training.announcement", "attention_maps.ask.export")
+_MODULES += ("datasets", "training.announcement", "attention_maps.command_line.export")
 
 _home: Path | None = None
 

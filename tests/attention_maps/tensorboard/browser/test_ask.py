@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from attention_maps.ask.export import ExportSettings, export
+from attention_maps.command_line.export import ExportSettings, export
 from attention_maps.tensorboard.worker_process import FIRST_LIMIT
 from tests.attention_maps.tensorboard.browser.asked import (
     ANSWER,

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attention_maps.ask.loading import chosen_recording, existing_run, recorded_runs, recordings
-from attention_maps.ask.questions import MapSettings, position, questions
+from attention_maps.command_line.loading import chosen_recording, existing_run, recorded_runs, recordings
+from attention_maps.command_line.questions import MapSettings, position, questions
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import alignment, links, pharaoh
 from attention_maps.record.arrays import recording_of_arrays

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attention_maps.ask.loading import also, existing_run, load
-from attention_maps.ask.questions import MapSettings, position, questions
 from attention_maps.base.errors import UserError
+from attention_maps.command_line.loading import also, existing_run, load
+from attention_maps.command_line.questions import MapSettings, position, questions
 from attention_maps.draw.labels import fitted, visible, width
 from attention_maps.record.chosen_map import ChosenMap
 from attention_maps.record.recording import NAMES, Tokens, TokenWeight

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.image import imread
 
 from attention_maps.__main__ import guarded
-from attention_maps.ask.questions import MapSettings, questions
+from attention_maps.command_line.questions import MapSettings, questions
 from attention_maps.draw.canvas import Canvas
 from attention_maps.draw.labels import DIVERGED
 from attention_maps.draw.lines import lines

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from attention_maps.__main__ import guarded
-from attention_maps.ask.page import STATIC, bundled
-from attention_maps.ask.page_data import thinned
+from attention_maps.command_line.page import STATIC, bundled
+from attention_maps.command_line.page_data import thinned
 from attention_maps.files import store
 from attention_maps.record.recording import Recording
 from attention_maps.tensorboard.recording_reader import RecordingReader

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from attention_maps.ask.loading import chosen_recording, reading, recorded_runs
 from attention_maps.base.errors import UserError
 from attention_maps.base.program import expanded
+from attention_maps.command_line.loading import chosen_recording, reading, recorded_runs
 from attention_maps.draw.labels import fitted, printable, visible, width
 from attention_maps.files import store
 from attention_maps.record.measures import BETWEEN, displayed

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attention_maps.__main__ import guarded
-from attention_maps.ask.show import bar
+from attention_maps.command_line.show import bar
 from attention_maps.draw.labels import fitted, visible, width
 from attention_maps.files import store
 from attention_maps.record.recording import Recording, Score, tokens

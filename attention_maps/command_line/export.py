@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from attention_maps.ask.loading import also, existing_run, load, recordings
-from attention_maps.ask.questions import MapSettings, questions
 from attention_maps.base.errors import UserError
 from attention_maps.base.program import expanded
 from attention_maps.base.whole_file import write_whole
+from attention_maps.command_line.loading import also, existing_run, load, recordings
+from attention_maps.command_line.questions import MapSettings, questions
 from attention_maps.draw import pictures
 from attention_maps.draw.lines import lines
 from attention_maps.draw.svg import Svg
@@ -136,8 +136,8 @@ def _html(
     folder: Path, name: str, title: str, settings: ExportSettings, asked: Sequence[ChosenMap]
 ) -> tuple[bytes, int]:
     """Return a page, and the number of training steps in it: recordings without the sample are left out."""
-    from attention_maps.ask.page import page
-    from attention_maps.ask.page_data import page_data, thinned
+    from attention_maps.command_line.page import page
+    from attention_maps.command_line.page_data import page_data, thinned
     from attention_maps.files.errors import Refusal
     from attention_maps.tensorboard.runs import as_text
 

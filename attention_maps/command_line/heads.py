@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from attention_maps.ask.loading import also, existing_run, load
+from attention_maps.command_line.loading import also, existing_run, load
 from attention_maps.draw.labels import fitted, printable, width
 from attention_maps.record.measures import displayed, head_labels, head_measures
 from attention_maps.record.recording import KINDS, Kind, Measures, Recording
