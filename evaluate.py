@@ -24,13 +24,11 @@ def evaluate(settings: EvaluateSettings) -> None:
     """Load the run and the split, score it, print a table and write the result. Raises UserError."""
     with importing():  # late, so that --help and errors need not wait a second for torch
         from configs.errors import UserError
+        from run import Run
+        from training.evaluation.reports.report import report
         from training.evaluation.reports.result import result_path, save_result
-        from training.evaluation.reports.subject import load_subject, moved
-        from training.evaluation.reports.text import text_report
-        from training.evaluation.reports.translation import translation_report
-        from training.evaluation.reports.tuning import tuning_report
+        from training.evaluation.reports.subject import moved, prepare_subject
         from training.hardware.device import choose_hardware
-        from training.hardware.gpu_attention import evaluation_kernels
         from training.hardware.out_of_memory import advised
         from training.run_folder.log import wrapped
         from training.run_folder.saved_config import load_config, named_runs
@@ -39,29 +37,24 @@ def evaluate(settings: EvaluateSettings) -> None:
     name, other_name, split = str(settings.run), settings.compare, str(settings.split)
     runs = named_runs(name, settings.checkpoint)
     others = named_runs(other_name, settings.checkpoint) if other_name else []
-    members = [[load_config(run) for run, _ in each] for each in (runs, others) if each]
+    members = [[load_config(run) for run, _ in models] for models in (runs, others) if models]
     config = members[0][0]
     tasks = [configs[0].task for configs in members]
-    contexts = [min(each.model.context for each in configs) for configs in members]
-    both = [all(each.data.both_directions for each in configs) for configs in members]
-    if found := run_problems(settings, tasks, contexts, both):
-        raise UserError(*found)
+    contexts = [min(member.model.context for member in configs) for configs in members]
+    both = [all(member.data.both_directions for member in configs) for configs in members]
+    if problems := run_problems(settings, tasks, contexts, both):
+        raise UserError(*problems)
     path = result_path(settings, runs[0][0], len(runs))
 
     # The model and the split, tokenised with its tokenizer; the same texts for the second run.
-    device = choose_hardware(settings.device, "float32", None, key="device").device
+    device = str(choose_hardware(settings.device, "float32", None, key="device").device)
     texts = moved(config.data, settings.data, config.task, split)
-    subject = load_subject(name, settings.checkpoint, texts, split, device)
-    other = load_subject(other_name, settings.checkpoint, texts, split, device) if other_name else None
+    subject = prepare_subject(Run(name, settings.checkpoint, device), texts, split)
+    other = prepare_subject(Run(other_name, settings.checkpoint, device), texts, split) if other_name else None
 
     # The scores.
-    with advised(lambda: "choose device=cpu, or a smaller beam_size"), evaluation_kernels(device):
-        if settings.tune:
-            result = tuning_report(subject, settings)
-        elif config.task == "gpt":
-            result = text_report(subject, other, settings)
-        else:
-            result = translation_report(subject, other, settings)
+    with advised(lambda: "choose device=cpu, or a smaller beam_size"):
+        result = report(subject, other, settings)
 
     notes = dict.fromkeys(subject.notes + (other.notes if other else []))
     print(*wrapped([*result.lines, *notes]), sep="\n")

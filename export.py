@@ -31,7 +31,7 @@ def export(settings: ExportSettings) -> None:
         from interop.formats import exporter
         from interop.full_disk import disk_errors
         from interop.trained import Trained
-        from training.run_folder.loaded_run import load_run
+        from run import Run
         from training.run_folder.saved_config import named_runs
 
     # What is wrong is reported before anything is loaded.
@@ -42,7 +42,7 @@ def export(settings: ExportSettings) -> None:
     check_new(folder, "to")
     write = exporter(settings.format)
 
-    run = load_run(*runs[0])
+    run = Run(*runs[0])
     trained = Trained(run.model, run.tokenizers, run.folder, run.step, asdict(run.config))
     with whole_folder(folder) as partial, disk_errors():
         lines = write(trained, partial, settings)

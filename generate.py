@@ -6,6 +6,7 @@ import random
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from configs.program import check_system, importing, run_guarded
 
@@ -14,7 +15,11 @@ with importing():
     from configs.errors import UserError
     from generation.command_line import generate_help, parse_command
     from generation.config import GenerateConfig, memory_advice, task_problems
-    from generation.inputs import count_lines, read_lines, typed
+    from generation.standard_input import count_lines, read_lines, typed
+
+if TYPE_CHECKING:
+    from generation.engines.engine import Engine
+    from generation.recorded_maps import GeneratedMaps
 
 
 def main() -> None:
@@ -26,31 +31,31 @@ def main() -> None:
         generate(*parse_command(arguments))
 
 
-def generate(config: GenerateConfig, given: set[str]) -> None:
-    """Load the run into an engine, then respond to the prompt, to standard input, or to each line typed at a terminal.
-    given: the settings that the user gave."""
-    with importing():  # late, so that --help and errors appear at once; torch only if it decodes
-        from generation.engines.choice import choose_engine
+def generate(config: GenerateConfig, typed_keys: set[str]) -> None:
+    """Load the run, then respond to the prompt, to standard input, or to each line typed at a terminal.
+    typed_keys: the settings that the user gave."""
+    with importing():  # late, so that --help and errors appear at once
+        from generation.engines.requirements import engine_problems
         from generation.line_translation import translate_lines
         from generation.source_notes import SourceNotes
-        from generation.writing import write_samples
+        from generation.text_generation import write_samples
         from training.hardware.out_of_memory import advised
-        from training.run_folder.engine_folder import weights_of
-        from training.run_folder.engines import start_engine
         from training.run_folder.saved_config import load_config, named_runs
         from training.run_folder.tokenizers import load_source_alphabet
 
+    # What is wrong is reported before the weights are loaded.
     named = named_runs(str(config.run), config.checkpoint)
     configs = [load_config(run) for run, _ in named]
-    task, both_directions = configs[0].task, all(one.data.both_directions for one in configs)
-    if found := task_problems(config, given, task, len(named), both_directions):
-        raise UserError(*found)
-    chosen = choose_engine(config, task, [one.model for one in configs], weights_of(*named[0]))
+    task, both_directions = configs[0].task, all(member.data.both_directions for member in configs)
+    problems = task_problems(config, typed_keys, task, len(named), both_directions)
+    if problems := problems + engine_problems(config, task, [member.model for member in configs]):
+        raise UserError(*problems)
     with advised(lambda: memory_advice(config, task)):
-        engine, new_maps = start_engine(chosen, config)
+        engine, new_maps = start_engine(config)
 
     def answer(config: GenerateConfig, lines: Iterable[str | None], count: int | None = None) -> None:
         """Continue the text in `lines`, or translate each line. count: the number of lines, if known."""
+        # Maps are recorded at the end, in a pass of their own: decoding runs at its usual speed.
         maps = new_maps() if new_maps else None
         if task == "gpt":
             prompt = "\n".join(line for line in lines if line is not None)
@@ -66,13 +71,31 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
         if maps:
             maps.save()
 
+    # The prompt of the command line, a conversation, or a stream of lines.
     with advised(lambda: memory_advice(config, task)):
         if config.prompt is not None:
             answer(config, config.prompt.split("\n"))
         elif sys.stdin is not None and sys.stdin.isatty():
-            converse(answer, config if "seed" in given else replace(config, seed=random.randrange(10**6)), task)
+            converse(answer, config if "seed" in typed_keys else replace(config, seed=random.randrange(10**6)), task)
         else:
             answer(config, read_lines(), count_lines() if task == "translate" else None)
+
+
+def start_engine(config: GenerateConfig) -> tuple[Engine, Callable[[], GeneratedMaps] | None]:
+    """Load the run into an engine -> the engine and, with `attention=true`, a function that creates a recorder."""
+    # On request only: CTranslate2 is another program, and starts sooner because torch is not imported.
+    if config.engine == "ctranslate2":
+        with importing():
+            from training.run_folder.engine_folder import start_ctranslate2
+        return start_ctranslate2(config), None
+
+    # Otherwise the code of `generation/` decodes, with the run as a notebook loads it.
+    with importing():
+        from run import Run
+        from training.hardware.device import choose_hardware
+    device = choose_hardware(config.device, "float32", None, key="device").device
+    run = Run(str(config.run), config.checkpoint, str(device))
+    return run.engine(config), run.map_recorder(config.reverse) if config.attention else None
 
 
 def converse(answer: Callable[[GenerateConfig, list[str]], None], config: GenerateConfig, task: str) -> None:

@@ -19,10 +19,10 @@ HELP = """Query the attention maps recorded by a run.
 `python -m attention_maps show --help` lists the settings of `show`, and so on."""
 
 COMMANDS = {
-    "list": ("ask.list", "list_recordings", "ListSettings"),
-    "heads": ("ask.heads", "show_heads", "HeadsSettings"),
-    "show": ("ask.show", "show", "ShowSettings"),
-    "export": ("ask.export", "export", "ExportSettings"),
+    "list": ("command_line.list", "list_recordings", "ListSettings"),
+    "heads": ("command_line.heads", "show_heads", "HeadsSettings"),
+    "show": ("command_line.show", "show", "ShowSettings"),
+    "export": ("command_line.export", "export", "ExportSettings"),
 }
 """Module, function and settings of each command; only the module of the requested command is imported."""
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from attention_maps.ask.loading import existing_run, load, recordings
-from attention_maps.ask.page import page
-from attention_maps.ask.page_data import page_data, thinned
 from attention_maps.base.errors import UserError
 from attention_maps.base.whole_file import write_whole
+from attention_maps.command_line.loading import existing_run, load, recordings
+from attention_maps.command_line.page import page
+from attention_maps.command_line.page_data import page_data, thinned
 from attention_maps.files import store
 from attention_maps.files.errors import Refusal
 from attention_maps.record.recording import Recording

@@ -98,11 +98,11 @@ def agreement(result: Result, hypotheses: dict[str, Hypotheses]) -> str:
 def loaded(run: str, sentences: str) -> tuple[EncoderDecoder, list[Tokenizer], list[str]]:
     """Load the model in float32 on the CPU, its tokenizers, and the sentences."""
     from model.encoder_decoder import EncoderDecoder
+    from run import Run
     from training.hardware.device import choose_hardware
-    from training.run_folder.loaded_run import load_run
 
     choose_hardware("cpu", "float32", None)
-    trained = load_run(Path(run))
+    trained = Run(Path(run))
     assert isinstance(trained.model, EncoderDecoder)
     return trained.model, trained.tokenizers, Path(sentences).read_text(encoding="utf-8").splitlines()
 

@@ -32,17 +32,14 @@ train(compose_run(settings).config)
 # %% [markdown]
 # ## Write
 #
-# The same as `python generate.py run=runs/NAME prompt='…'`. After 90 seconds the model knows how a story goes, and
-# often who did what.
+# A `Run` is a trained model. This is the same as `python generate.py run=runs/NAME prompt='…'`. After 90 seconds the
+# model knows how a story goes, and often who did what.
 
 # %%
-from generate import generate
-from generation.config import GenerateConfig
+from run import Run
 
-run = max(Path("runs").glob("demo_gpt*"), key=lambda folder: folder.stat().st_mtime)
-generate(
-    GenerateConfig(run=str(run), prompt="Lisa had to carry a big box. Emi came.", temperature=0.5), {"temperature"}
-)
+run = Run(max(Path("runs").glob("demo_gpt*"), key=lambda folder: folder.stat().st_mtime))
+print(run.generate("Lisa had to carry a big box. Emi came.", temperature=0.5))
 
 # %% [markdown]
 # ## See what the training did to each head
@@ -54,7 +51,7 @@ generate(
 # %%
 from attention_maps.notebook import show_recording, show_run
 
-show_run(run, steps=12)
+show_run(run.folder, steps=12)
 
 # %% [markdown]
 # ## Look at one text
@@ -62,15 +59,7 @@ show_run(run, steps=12)
 # Record the maps of any text, and ask how much one word attends to another.
 
 # %%
-from attention_maps.record.example import Example
-from interpretability.recorder import record
-from training.run_folder.loaded_run import load_run
-
-loaded = load_run(run)
-tokenizer = loaded.tokenizers[0]
-text = "Emi had a red hat. Ken saw Emi. He was happy because he"
-example = Example.text([tokenizer.eos_id, *tokenizer.encode(text)], tokenizer, "quickstart")
-recording = record(loaded.model, [example], tokenizer.special_ids, loaded.step, pieces=tokenizer.pieces)
+recording = run.attention("Emi had a red hat. Ken saw Emi. He was happy because he")
 for layer in range(recording.samples[0].layers("decoder")):
     weight = recording.weight("He", "Ken", kind="decoder", layer=layer)
     print(f"layer {layer}, mean of its heads: He attends to Ken with {weight:.0%}")

@@ -43,23 +43,23 @@ def parse_command(arguments: list[str]) -> tuple[GenerateConfig, set[str]]:
             settings.append(argument)
         else:
             words.append(argument)
-    composed, found = compose_config("generate", GenerateConfig, settings, groups_apply=False)
+    composed, wrong = compose_config("generate", GenerateConfig, settings, groups_apply=False)
     if words:
-        found.append(f"{' '.join(words)}: not understood; pass text to continue or translate as prompt='…'")
+        wrong.append(f"{' '.join(words)}: not understood; pass text to continue or translate as prompt='…'")
     if len(verbatim["run"]) > 1:
-        found.append("run= is given twice")
+        wrong.append("run= is given twice")
     if len(verbatim["prompt"]) > 1:
-        found.append("prompt= is given twice: quote the whole text; lines to translate can come on standard input")
+        wrong.append("prompt= is given twice: quote the whole text; lines to translate can come on standard input")
     if composed is None:
-        raise UserError(*found)
+        raise UserError(*wrong)
     try:
         config = OmegaConf.to_object(composed)
     except OmegaConfBaseException as error:  # an interpolation of an unknown key, or ???
-        raise UserError(*found, f"{error.full_key}: {str(error).strip().splitlines()[0]}") from error
+        raise UserError(*wrong, f"{error.full_key}: {str(error).strip().splitlines()[0]}") from error
     assert isinstance(config, GenerateConfig)
     config.run = next(iter(verbatim["run"]), None)
     config.prompt = next(map(utf8, verbatim["prompt"]), None)
     config.stop = [utf8(text) for text in verbatim["stop"]]
-    if found := found + problems(config):
-        raise UserError(*found)
+    if wrong := wrong + problems(config):
+        raise UserError(*wrong)
     return config, {argument.partition("=")[0] for argument in arguments}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 
 from configs.devices import DEVICES, is_device
 
-ENGINES = ("auto", "torch", "ctranslate2")
+ENGINES = ("torch", "ctranslate2")
 
 
 @dataclass
@@ -30,14 +30,14 @@ class RunConfig:
     """`cpu`, `cuda`, `cuda:N` for GPU number N, `mps` (Apple GPU, untested), or `auto`: a CUDA GPU if there is one,
     else the CPU."""
 
-    engine: str = "auto"
-    """The library that decodes: `torch`, or `ctranslate2` (CTranslate2, on a CPU), which starts two seconds sooner and
-    has int8 weights, but lacks some settings. The model is then exported once, to the folder `engine` of the run.
-    `auto`: CTranslate2 if it is installed, computes the model exactly, has the settings and is no slower."""
+    engine: str = "torch"
+    """What decodes: `torch` is this project's own sampling and beam search; `ctranslate2`, on a CPU, writes 100 tokens
+    of a small GPT in 0.5 s instead of 1.8 s, start included, but lacks some settings (docs/interop.md). It needs
+    `pip install ctranslate2`; the model is exported once, to the folder `engine` of the run."""
 
     quantize: str | None = None
     """Quantise weights to `bf16` or `int8` to reduce memory traffic per token. null uses `float32`, or `bf16` if the
-    hardware multiplies bf16 faster and the model is large enough. int8 needs CTranslate2."""
+    hardware multiplies bf16 faster and the model is large enough. int8 needs `engine=ctranslate2`."""
 
     attention: bool = False
     """Store the attention maps of the generated texts or translations in the run folder, for TensorBoard's Attention
@@ -178,12 +178,12 @@ def problems(config: GenerateConfig) -> list[str]:
         ("n_best", 1 <= config.n_best <= config.beam_size, f"must be from 1 to beam_size, which is {config.beam_size}"),
         ("batch_tokens", config.batch_tokens >= 1, "must be at least 1"),
     )
-    found = [] if config.run else ["run=runs/NAME is needed: the folder of a trained model"]
-    found += broken(rules, config) + sampling_problems(config)
-    found += neighbour_problems(config.neighbours) + mbr_problems(config.mbr)
+    wrong = [] if config.run else ["run=runs/NAME is needed: the folder of a trained model"]
+    wrong += broken(rules, config) + sampling_problems(config)
+    wrong += neighbour_problems(config.neighbours) + mbr_problems(config.mbr)
     if config.mbr.samples and config.n_best > 1:
-        found.append(f"n_best={config.n_best}: mbr.samples chooses one translation per line; set n_best=1")
-    return [*found, "stop=: an empty stop string would end every text at once"] if "" in config.stop else found
+        wrong.append(f"n_best={config.n_best}: mbr.samples chooses one translation per line; set n_best=1")
+    return [*wrong, "stop=: an empty stop string would end every text at once"] if "" in config.stop else wrong
 
 
 def neighbour_problems(config: NeighbourConfig) -> list[str]:
@@ -238,12 +238,12 @@ def task_problems(
     an ensemble of several models, or to a model that was not trained in both directions."""
     foreign, does = (ONLY_TRANSLATION, "generates text") if task == "gpt" else (ONLY_GPT, "translates")
     foreign_keys = sorted(key for key in given if key.split(".")[0] in foreign)
-    found = [f"{key}: {config.run} {does} and has no such setting (task={task})" for key in foreign_keys]
+    wrong = [f"{key}: {config.run} {does} and has no such setting (task={task})" for key in foreign_keys]
     if config.attention and models > 1:
-        found.append("attention=true: an ensemble has no attention maps; record one run at a time")
+        wrong.append("attention=true: an ensemble has no attention maps; record one run at a time")
     if config.reverse and task == "translate" and not both_directions:
-        found.append(f"reverse=true: {config.run} {ONE_DIRECTION}")
-    return found
+        wrong.append(f"reverse=true: {config.run} {ONE_DIRECTION}")
+    return wrong
 
 
 def memory_advice(config: GenerateConfig, task: str) -> str:

@@ -13,8 +13,8 @@ from tqdm import tqdm
 from configs.errors import UserError
 from generation.config import TranslationConfig
 from generation.engines.engine import Engine
-from generation.inputs import up_to_failure
 from generation.source_notes import SourceNotes
+from generation.standard_input import up_to_failure
 from generation.translated import Translation, cell
 
 
@@ -50,30 +50,31 @@ def translate_lines(
         tqdm(total=count, desc="translating", unit="line", disable=hidden, delay=2) as bar,
         closing(translations()) as results,
     ):
-        for number, found in enumerate(results, 1):
-            print(printed(number, found, config.n_best), end="", flush=True)
-            notes.check_translation(number, found[0])
+        for number, hypotheses in enumerate(results, 1):
+            print(printed(number, hypotheses, config.n_best), end="", flush=True)
+            notes.check_translation(number, hypotheses[0])
             bar.update()
-            yield waiting.popleft(), found[0]
+            yield waiting.popleft(), hypotheses[0]
     notes.close()
     if failures:
         raise failures[0]
 
 
-def printed(line: int, found: list[Translation], n_best: int) -> str:
+def printed(line: int, hypotheses: list[Translation], n_best: int) -> str:
     """Format the best translation on a line of its own, or the n best with line number, rank and score, the text as a
     cell of tab-separated values."""
     if n_best == 1:
-        return found[0].text + "\n"
-    return "".join(f"{line}\t{rank}\t{one.score:.4f}\t{cell(one.text)}\n" for rank, one in enumerate(found, 1))
+        return hypotheses[0].text + "\n"
+    rows = [f"{line}\t{rank}\t{best.score:.4f}\t{cell(best.text)}\n" for rank, best in enumerate(hypotheses, 1)]
+    return "".join(rows)
 
 
 def in_order(results: Iterator[tuple[int, list[Translation]]]) -> Iterator[list[Translation]]:
     """Yield the results of `translate` in the order of the sentences, each as soon as all preceding ones are ready."""
     waiting: dict[int, list[Translation]] = {}
     due = 0
-    for index, found in results:
-        waiting[index] = found
+    for index, hypotheses in results:
+        waiting[index] = hypotheses
         while due in waiting:
             yield waiting.pop(due)
             due += 1

@@ -20,7 +20,7 @@ class Translation:
     """Whether it reached its maximal length before its end."""
 
 
-Found = list[tuple[int, list[Translation]]]
+Numbered = list[tuple[int, list[Translation]]]
 """Indices of sentences with their translations, best first."""
 
 
@@ -42,11 +42,11 @@ def one_line(text: str) -> str:
     return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 
-def distinct(found: list[Translation]) -> list[Translation]:
+def distinct(hypotheses: list[Translation]) -> list[Translation]:
     """Return the best translation of each text, best first: one text can be divided into tokens in several ways."""
     best: dict[str, Translation] = {}
-    for one in found:
-        best.setdefault(one.text, one)
+    for hypothesis in hypotheses:
+        best.setdefault(hypothesis.text, hypothesis)
     return list(best.values())
 
 

@@ -16,13 +16,15 @@ from data.batches.pairs import SourceBatch, encode_sources
 from data.tokens.tokenizer import Tokenizer
 from generation.beam_search import beam_search
 from generation.config import TranslationConfig
-from generation.fast_decoding import prepare
+from generation.cuda.beam_search import GraphBeamSearch, beam_search_with_graphs
 from generation.mbr.epsilon_sampling import epsilon_sampling, seed_of
 from generation.mbr.most_similar import most_similar
 from generation.neighbours.datastore import build_datastore
 from generation.neighbours.translation_memory import TranslationMemory
-from generation.translated import Found, Translation, decoded, distinct, longest_target
+from generation.translated import Numbered, Translation, decoded, distinct, longest_target
 from model.encoder_decoder import EncoderDecoder
+from generation.ensemble import Ensemble
+from generation.fast_decoding import prepare
 
 WIDEST = 8
 """Number of samples per sentence (`config.mbr`) above which batches have fewer tokens, so that memory is bounded."""
@@ -53,7 +55,7 @@ def translate(
     context, mbr = model.config.context, config.mbr
     batch_tokens = max(1, config.batch_tokens * WIDEST // max(WIDEST, mbr.samples))
 
-    def search(places: list[int], sentences: list[str], batch: SourceBatch) -> Found:
+    def search(places: list[int], sentences: list[str], batch: SourceBatch) -> Numbered:
         neighbours = None
         if memory is not None:
             neighbours = build_datastore(model, tokenizers, memory, sentences, config)
@@ -66,23 +68,34 @@ def translate(
             "max_length": torch.tensor(limits),
             "length_penalty": config.length_penalty,
             "banned_ids": target.never_written,
-            "neighbours": neighbours,
         }
         n_best = config.beam_size if mbr.samples or config.n_best > 1 else 1
-        hypotheses = beam_search(model, **inputs, beam_size=config.beam_size, n_best=n_best)
+        beams: dict[str, Any] = {"beam_size": config.beam_size, "n_best": n_best}
+        # A CUDA graph removes the cost of launching a step's kernels, but holds one model and no datastore.
+        single = neighbours is None and not isinstance(model, Ensemble)
+        if single and GraphBeamSearch.applies(device, max(limits), context):
+            hypotheses = beam_search_with_graphs(model, **inputs, **beams)
+        else:
+            hypotheses = beam_search(model, **inputs, **beams, neighbours=neighbours)
         if mbr.samples:
             seeds = [seed_of(sentence) for sentence in sentences]
-            sampled = epsilon_sampling(model, **inputs, samples=mbr.samples, epsilon=mbr.epsilon, seeds=seeds)
+            draws: dict[str, Any] = {
+                "samples": mbr.samples,
+                "epsilon": mbr.epsilon,
+                "seeds": seeds,
+                "neighbours": neighbours,
+            }
+            sampled = epsilon_sampling(model, **inputs, **draws)
             hypotheses = [best + others for best, others in zip(hypotheses, sampled, strict=True)]
-        found = (
-            [decoded(one.tokens, one.score, target, limit) for one in best]
+        translations = (
+            [decoded(hypothesis.tokens, hypothesis.score, target, limit) for hypothesis in best]
             for best, limit in zip(hypotheses, limits, strict=True)
         )
         if mbr.samples:
-            found = ([most_similar(candidates)] for candidates in found)
-        return list(zip(places, (distinct(best)[: config.n_best] for best in found), strict=True))
+            translations = ([most_similar(candidates)] for candidates in translations)
+        return list(zip(places, (distinct(best)[: config.n_best] for best in translations), strict=True))
 
-    def searches() -> Iterator[Callable[[], Found]]:
+    def searches() -> Iterator[Callable[[], Numbered]]:
         first = 0
         for sentences in portions:
             empty = [place for place, sentence in enumerate(sentences) if not sentence.strip()]
@@ -96,11 +109,11 @@ def translate(
             first += len(sentences)
 
     threads = torch.get_num_threads() if device.type == "cpu" else 1
-    for found in in_parallel(islice(searches(), rank, None, world), workers or min(threads, 4)):
-        yield from found
+    for translations in in_parallel(islice(searches(), rank, None, world), workers or min(threads, 4)):
+        yield from translations
 
 
-def in_parallel(searches: Iterator[Callable[[], Found]], workers: int) -> Iterator[Found]:
+def in_parallel(searches: Iterator[Callable[[], Numbered]], workers: int) -> Iterator[Numbered]:
     """Yield the results of `searches`, in order, from `workers` threads that divide torch's threads among themselves.
 
     A search step is many short operations, and threads that share an operation wait for each other after it: two
@@ -117,7 +130,7 @@ def in_parallel(searches: Iterator[Callable[[], Found]], workers: int) -> Iterat
     threads = torch.get_num_threads()
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(max(1, threads // workers),))
     try:
-        running: deque[Future[Found]] = deque()
+        running: deque[Future[Numbered]] = deque()
         for search in searches:
             running.append(pool.submit(search))
             if len(running) > 2 * workers:
@@ -141,9 +154,9 @@ def translate_part(
     """Return the best translations of this process's part of the sentences (see `translate`), by index, with a model
     copy prepared for decoding."""
     ready = prepare(model, "bf16" if next(model.parameters()).dtype == torch.bfloat16 else "float32")
-    found = translate(ready, tokenizers, [sentences], config, rank=rank, world=world, memory=memory)
+    results = translate(ready, tokenizers, [sentences], config, rank=rank, world=world, memory=memory)
     count = len(sentences) if world == 1 else None
-    bar = tqdm(found, desc="translating", unit="line", total=count, leave=False, disable=None, delay=2)
+    bar = tqdm(results, desc="translating", unit="line", total=count, leave=False, disable=None, delay=2)
     return {index: best[0] for index, best in bar}
 
 
@@ -151,5 +164,5 @@ def best_translations(
     model: EncoderDecoder, tokenizers: list[Tokenizer], sentences: list[str], config: TranslationConfig
 ) -> list[Translation]:
     """Return the best translation of each sentence, in order."""
-    best = {index: found[0] for index, found in translate(model, tokenizers, [sentences], config)}
+    best = {index: hypotheses[0] for index, hypotheses in translate(model, tokenizers, [sentences], config)}
     return [best[index] for index in range(len(sentences))]

@@ -151,12 +151,11 @@ def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 @pytest.fixture
 def shell(trained: Path) -> Run:
-    """Return a function that runs a line in bash in the folder with the runs; `generate …` runs generate.py with torch,
-    whatever else is installed."""
+    """Return a function that runs a line in bash in the folder with the runs; `generate …` runs generate.py."""
 
     def run(line: str, input: bytes = b"") -> subprocess.CompletedProcess[str]:
         program = f"{shlex.quote(sys.executable)} {shlex.quote(str(ROOT / 'generate.py'))}"
-        script = f'generate() {{ {program} engine=${{engine:-torch}} "$@"; }}; {line}'
+        script = f'generate() {{ {program} "$@"; }}; {line}'
         done = subprocess.run(
             ["bash", "-c", script], cwd=trained, env=environment(), input=input, capture_output=True, check=False
         )
@@ -167,10 +166,10 @@ def shell(trained: Path) -> Run:
 
 @pytest.fixture
 def generate(trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return a function that runs generate.py with torch in this process, in the folder with the runs: where no shell
-    and no standard input matters, most of the time would go to imports."""
+    """Return a function that runs generate.py in this process, in the folder with the runs: where no shell and no
+    standard input matters, most of the time would go to imports."""
     monkeypatch.chdir(trained)
-    return lambda *arguments: call("generate.py", "engine=torch", *arguments, monkeypatch=monkeypatch, capsys=capsys)
+    return lambda *arguments: call("generate.py", *arguments, monkeypatch=monkeypatch, capsys=capsys)
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_the_same_seed_writes_the_same_text_and_another_seed_another(generate: R
 def test_weights_are_rounded_on_request_only_and_said_so(shell: Run, generate: Run) -> None:
     """Guards against int8 weights without `quantize=int8`, and rounding without a note."""
     pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
-    line = "engine=auto; generate run=runs/gpt prompt=Once max_tokens=8"
+    line = "generate run=runs/gpt engine=ctranslate2 prompt=Once max_tokens=8"
     exact, rounded = shell(line), shell(f"{line} quantize=int8")
     assert (exact.returncode, rounded.returncode) == (0, 0)
     assert exact.stderr == ""
@@ -184,14 +184,7 @@ def test_translations_are_written_while_the_input_goes_on_and_kept_at_ctrl_c(tra
     ]
     expected = shell("generate run=runs/translate beam_size=1", "".join(lines).encode()).stdout.splitlines()
     process = subprocess.Popen(
-        [
-            sys.executable,
-            str(ROOT / "generate.py"),
-            "run=runs/translate",
-            "engine=torch",
-            "beam_size=1",
-            "batch_tokens=64",
-        ],
+        [sys.executable, str(ROOT / "generate.py"), "run=runs/translate", "beam_size=1", "batch_tokens=64"],
         cwd=trained,
         env=environment(),
         stdin=subprocess.PIPE,
@@ -224,7 +217,7 @@ def test_a_slow_stream_is_translated_line_by_line(trained: Path, shell: Run) -> 
     lines = ["Emi has a dog.\n", "\n", "Ken likes a book.\n", "Emi ran.\n", "Ken ran.\n"]
     expected = shell("generate run=runs/translate n_best=2", "".join(lines).encode()).stdout.splitlines()
     process = subprocess.Popen(
-        [sys.executable, str(ROOT / "generate.py"), "run=runs/translate", "engine=torch", "n_best=2"],
+        [sys.executable, str(ROOT / "generate.py"), "run=runs/translate", "n_best=2"],
         cwd=trained,
         env=environment(),
         stdin=subprocess.PIPE,

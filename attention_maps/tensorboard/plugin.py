@@ -129,7 +129,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
         return _json(request, {"checkpoints": checkpoints(folder), "both_directions": both_directions(folder)})
 
     def _ask(self, request: Request) -> Response:
-        """Answer a question about a run, {run, after, text, …}: see `Questions.ask` and `inspection/question.py`."""
+        """Answer a question about a run, {run, after, text, …}: see `Questions.ask` and `tab_answers/question.py`."""
         run, question = self._question(request)
         return _json(request, self.questions.ask(run, self._runs.run(run).folder, question))
 

@@ -1,4 +1,4 @@
-"""The process that answers questions about runs with their models: `python -m inspection.worker`.
+"""The process that answers questions about runs with their models: `python -m tab_answers.worker`.
 
 TensorBoard itself never imports torch. The process is started by the first question and serves one question at a time
 through its pipes: no port is opened. It is killed if it does not answer in time, and the next question starts a new
@@ -46,7 +46,7 @@ class WorkerProcess:
     def __init__(self, folder: str, first_limit: float = FIRST_LIMIT, limit: float = LIMIT, wait: float = WAIT) -> None:
         """folder: a temporary folder that the process deletes when it ends with TensorBoard; limits in seconds."""
         self.folder, self.first_limit, self.limit, self.wait = folder, first_limit, limit, wait
-        self.command = [sys.executable, "-m", "inspection.worker", folder, str(memory_limit())]
+        self.command = [sys.executable, "-m", "tab_answers.worker", folder, str(memory_limit())]
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._said: deque[str] = deque(maxlen=20)  # last lines of its standard error
@@ -106,7 +106,7 @@ class WorkerProcess:
         if self._process:
             _kill(self._process)  # collects it and closes its pipes
         self._said.clear()
-        if not (ROOT / "inspection" / "worker.py").is_file():  # the published wheel is attention_maps alone
+        if not (ROOT / "tab_answers" / "worker.py").is_file():  # the published wheel is attention_maps alone
             raise Unanswered("questions need the whole project: install it from a clone, not from the package index")
         try:
             process = subprocess.Popen(

@@ -18,7 +18,7 @@ from benchmarks.gpu.turns import together, turns
 from benchmarks.report import number
 from benchmarks.results import Row
 from benchmarks.sample import SHAPES
-from generation.beam_search import beam_search
+from generation.cuda.beam_search import beam_search_with_graphs
 from generation.fast_decoding import prepare
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
@@ -81,7 +81,7 @@ def beam(tiny: bool) -> Step:
     source = torch.randint(4, 4000, (sentences, SOURCE_TOKENS), device=device)
 
     def step() -> int:
-        hypotheses = beam_search(
+        hypotheses = beam_search_with_graphs(
             model, source, bos_id=2, eos_id=3, max_length=TARGET_TOKENS, beam_size=BEAM_SIZE, banned_ids=(0, 1)
         )
         return len(hypotheses)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import os
 from abc import ABC, abstractmethod
@@ -113,32 +112,3 @@ class Tokenizer(ABC):
     @abstractmethod
     def text_pieces(self) -> dict[str, int]:
         """Return the ids of all tokens that are text by their spelling, spaces as ▁."""
-
-
-class StreamingDecoder:
-    """Decodes tokens as they arrive, holding back incomplete characters.
-
-    The joined results of all calls of `feed` and the final `flush` equal `tokenizer.decode` of all ids.
-    """
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._held = ""
-
-    def feed(self, ids: Iterable[int]) -> str:
-        """Return the text that these tokens complete; incomplete characters are held back."""
-        return self._resolve(self._utf8.decode(b"".join(map(self._tokenizer.piece_bytes, ids))))
-
-    def flush(self) -> str:
-        """Return the rest, with U+FFFD for an incomplete character; the decoder is then ready for a new text."""
-        text = self._resolve(self._utf8.decode(b"", final=True), final=True)
-        self._utf8.reset()
-        return text
-
-    def _resolve(self, text: str, final: bool = False) -> str:
-        text, self._held = self._held + text, ""
-        escape = self._tokenizer.escape
-        if escape is not None and text.endswith(escape) and not final:
-            text, self._held = text[: -len(escape)], escape
-        return self._tokenizer.unescape(text)

@@ -5,15 +5,40 @@ Each step stores back-pointers, and the hypotheses are traced back at the end, s
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor
 from torch.nn.attention import sdpa_kernel
 
-from generation.beam_step import Hypothesis, beam_step
+from generation.beam_search import Hypothesis, beam_step, checked_limits, ranked
 from generation.cuda.graph import ATTENTION_BACKENDS, GraphRunner, has_graphs
 from generation.cuda.host_copy import HostCopy
 from generation.cuda.static_cache import StaticBeamCache
 from model.encoder_decoder import EncoderDecoder
+
+
+@torch.inference_mode()
+def beam_search_with_graphs(
+    model: EncoderDecoder,
+    source: Tensor,
+    source_mask: Tensor | None = None,
+    *,
+    bos_id: int,
+    eos_id: int,
+    max_length: int | Tensor,
+    beam_size: int = 4,
+    length_penalty: float = 1.0,
+    n_best: int = 1,
+    banned_ids: Collection[int] = (),
+) -> list[list[Hypothesis]]:
+    """Return the `n_best` best hypotheses of each source: arguments, results and errors of `beam_search`."""
+    limits = checked_limits(model, source, max_length, beam_size, n_best)
+    banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=source.device)
+    ids = {"bos_id": bos_id, "eos_id": eos_id}
+    search = GraphBeamSearch(model, source, source_mask, **ids, limits=limits, beam_size=beam_size, banned=banned)
+    search.run()
+    return [ranked(hypotheses, n_best) for hypotheses in search.hypotheses(length_penalty)]
 
 
 class GraphBeamSearch:
@@ -55,7 +80,7 @@ class GraphBeamSearch:
 
     @staticmethod
     def applies(device: torch.device, longest: int, context: int) -> bool:
-        """Whether `beam_search` uses this class: on CUDA, within the context, which bounds the position tables."""
+        """Whether a device can do this: CUDA, within the context, which bounds the position tables."""
         return has_graphs(device) and longest <= context
 
     def run(self) -> None:
@@ -94,10 +119,10 @@ class GraphBeamSearch:
         for place in range(len(tokens) - 1, -1, -1):
             texts[:, place] = tokens[place, sentence, beam]
             beam = torch.where(place <= last, parents[place, sentence, beam], beam)
-        found: list[list[Hypothesis]] = [[] for _ in range(len(self.limit))]
+        hypotheses: list[list[Hypothesis]] = [[] for _ in range(len(self.limit))]
         logs = ends[step, kind, sentence, rank]
         for row, text, end, length, log in zip(
             sentence.tolist(), texts.tolist(), last.tolist(), step.tolist(), logs.tolist(), strict=True
         ):
-            found[row].append(Hypothesis(text[: end + 1], log / (length + 1) ** length_penalty, log))
-        return found
+            hypotheses[row].append(Hypothesis(text[: end + 1], log / (length + 1) ** length_penalty, log))
+        return hypotheses

@@ -5,7 +5,7 @@ The step that runs the model on a token also samples the next token, so that the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -15,10 +15,39 @@ from generation.config import SamplingConfig
 from generation.cuda.graph import ATTENTION_BACKENDS, GraphRunner, has_graphs
 from generation.cuda.host_copy import HostCopy
 from generation.cuda.static_cache import StaticCache
-from generation.next_token import UniformDraws, next_token
-from generation.sequences import Sequences
+from generation.sampling import Sequences, UniformDraws, check_request, next_token, tokens_in
 from model.cache import KVCache
 from model.gpt import GPT
+
+
+@torch.inference_mode()
+def generate_with_graphs(
+    model: GPT,
+    prompts: Sequence[Sequence[int]],
+    config: SamplingConfig,
+    *,
+    seed: int = 0,
+    stop_ids: Collection[int] = (),
+    banned_ids: Collection[int] = (),
+) -> Iterator[list[int | None]]:
+    """Continue every prompt: arguments, results and errors of `generation.sampling.generate`."""
+    check_request(model, prompts, config)
+    device = next(model.parameters()).device
+    banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=device)
+    penalised = config.repetition_penalty != 1.0
+    seen = tokens_in(prompts, model.vocab_size, stop_ids).to(device) if penalised else None
+    sampling = GraphSampling(model, prompts, config, UniformDraws(len(prompts), seed), banned, seen)
+    yield from until_all_end(sampling.steps(), stop_ids)
+
+
+def until_all_end(steps: Iterator[list[int]], stop_ids: Collection[int]) -> Iterator[list[int | None]]:
+    """Yield the tokens of each step, None for texts that have ended, until all texts have ended."""
+    ended: set[int] = set()
+    for tokens in steps:
+        ended.update(row for row, token in enumerate(tokens) if token in stop_ids)
+        yield [None if row in ended else token for row, token in enumerate(tokens)]
+        if len(ended) == len(tokens):
+            return
 
 
 class GraphSampling(Sequences):
@@ -51,7 +80,7 @@ class GraphSampling(Sequences):
 
     @staticmethod
     def applies(device: torch.device) -> bool:
-        """Whether `generate` uses this class: on CUDA, except in deterministic mode, which forbids CUDA's cumsum."""
+        """Whether a device can do this: CUDA, except in deterministic mode, which forbids CUDA's cumsum."""
         return has_graphs(device) and not torch.are_deterministic_algorithms_enabled()
 
     def steps(self) -> Iterator[list[int]]:

@@ -21,7 +21,7 @@ from data.batches.sources import source_ids
 from data.processes import cores
 from data.tokens.tokenizer import Tokenizer
 from generation.config import GenerateConfig
-from generation.engines.choice import FORMATS
+from generation.engines.requirements import FORMATS
 from generation.translated import Translation, decoded, longest_target
 
 LARGE = 200_000_000
@@ -202,11 +202,11 @@ class CTranslate2Engine:
         again: dict[int, list[int]] = {}
         for number, (place, ids) in enumerate(zip(places, sources, strict=True)):
             limit = longest_target(len(ids) + 1, self.context)
-            found = self._translation(results[number].result(), limit)
-            if len(found.tokens) >= limit and limit < self.context - 1:
+            translation = self._translation(results[number].result(), limit)
+            if len(translation.tokens) >= limit and limit < self.context - 1:
                 again.setdefault(limit, []).append(number)
             else:
-                yield place, [found]
+                yield place, [translation]
         for limit, numbers in again.items():
             shorter = self._submit([sources[number] for number in numbers], limit)
             for number, result in zip(numbers, shorter, strict=True):

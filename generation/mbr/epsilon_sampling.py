@@ -9,11 +9,10 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
-from generation.beam_search import rows_to_keep
-from generation.beam_step import Hypothesis
+from generation.beam_search import Hypothesis, rows_to_keep
 from generation.config import SamplingConfig
 from generation.neighbours.datastore import Datastore
-from generation.next_token import next_token
+from generation.sampling import next_token
 from model.encoder_decoder import EncoderDecoder
 
 UNFILTERED = SamplingConfig(temperature=1.0)
@@ -80,8 +79,8 @@ def epsilon_sampling(
         if neighbours is not None:
             log_probabilities = neighbours.mix(log_probabilities, states)
         draws = [torch.rand(samples, generator=generators[row], dtype=torch.float64) for row in sentence.tolist()]
-        kept = keep_epsilon(log_probabilities, epsilon).flatten(0, 1).to(sampling_device)  # [N K, V]
-        token = next_token(kept, torch.cat(draws).to(sampling_device), UNFILTERED).to(device).view_as(scores)
+        filtered = keep_epsilon(log_probabilities, epsilon).flatten(0, 1).to(sampling_device)  # [N K, V]
+        token = next_token(filtered, torch.cat(draws).to(sampling_device), UNFILTERED).to(device).view_as(scores)
         scores = scores + log_probabilities.gather(-1, token.unsqueeze(-1)).squeeze(-1)
         written = torch.cat((written, token.unsqueeze(-1)), dim=-1)
 

@@ -26,10 +26,10 @@ def most_similar(candidates: Sequence[Translation]) -> Translation:
 
     Equal texts count as often as they occur, as one candidate with the score of the first.
     """
-    counts = Counter(one.text for one in candidates)  # in the order of their first occurrence
+    counts = Counter(candidate.text for candidate in candidates)  # in the order of their first occurrence
     utilities = chrf_matrix(list(counts)) @ torch.tensor(list(counts.values()), dtype=torch.float64)
     best = list(counts)[int(utilities.argmax())]
-    return next(one for one in candidates if one.text == best)
+    return next(candidate for candidate in candidates if candidate.text == best)
 
 
 def chrf_matrix(texts: Sequence[str]) -> Tensor:
@@ -62,6 +62,6 @@ def matches(texts: Sequence[str], order: int) -> Tensor:
             seen[gram] = occurrence = seen.get(gram, 0) + 1
             places.append(columns.setdefault((gram, occurrence), len(columns)))
         rows += [row] * (len(places) - len(rows))
-    found = torch.zeros(len(texts), len(columns))  # [D, G] float32: counts are exact up to 2**24
-    found[torch.tensor(rows, dtype=torch.int64), torch.tensor(places, dtype=torch.int64)] = 1.0
-    return (found @ found.T).double()
+    occurs = torch.zeros(len(texts), len(columns))  # [D, G] float32: counts are exact up to 2**24
+    occurs[torch.tensor(rows, dtype=torch.int64), torch.tensor(places, dtype=torch.int64)] = 1.0
+    return (occurs @ occurs.T).double()

@@ -80,19 +80,19 @@ def build_datastore(
     config: TranslationConfig,
 ) -> Datastore | None:
     """Find the neighbours of each sentence and run the model on them; None if no sentence has a neighbour."""
-    found = [memory.nearest(sentence, config.neighbours.sentences) for sentence in sentences]
-    distinct, places = np.unique(np.concatenate(found), return_inverse=True)
+    neighbours = [memory.nearest(sentence, config.neighbours.sentences) for sentence in sentences]
+    distinct, places = np.unique(np.concatenate(neighbours), return_inverse=True)
     if not len(distinct):
         return None
     pairs = teacher_forced(model, tokenizers, memory, distinct, config.reverse)
-    of_sentence = np.split(places, np.cumsum([len(rows) for rows in found])[:-1])
+    of_sentence = np.split(places, np.cumsum([len(rows) for rows in neighbours])[:-1])
     no_states, no_tokens = (side[:0] for side in pairs[0])  # for a sentence without neighbours
-    joined = [torch.cat([no_states, *(pairs[place][0] for place in one)]) for one in of_sentence]
+    joined = [torch.cat([no_states, *(pairs[place][0] for place in rows)]) for rows in of_sentence]
     states = pad_sequence(joined, batch_first=True)
     tokens = pad_sequence(
-        [torch.cat([no_tokens, *(pairs[place][1] for place in one)]) for one in of_sentence], batch_first=True
+        [torch.cat([no_tokens, *(pairs[place][1] for place in rows)]) for rows in of_sentence], batch_first=True
     )
-    lengths = torch.tensor([len(each) for each in joined], device=states.device)
+    lengths = torch.tensor([len(part) for part in joined], device=states.device)
     real = torch.arange(states.shape[1], device=states.device) < lengths.unsqueeze(1)
     squared_length = states.square().sum(dim=(1, 2)) / lengths.clamp(min=1)
     return Datastore(states, tokens, real, squared_length, config.neighbours)
@@ -114,11 +114,11 @@ def teacher_forced(
     context, device = model.config.context, next(model.parameters()).device
     unwritten = torch.tensor([IGNORED, *target.never_written], device=device)
     lengths = [np.minimum(side.lengths + 1, context) for side in (pairs.source, pairs.target)]
-    found: dict[int, tuple[Tensor, Tensor]] = {}
+    states_and_tokens: dict[int, tuple[Tensor, Tensor]] = {}
     for chosen in sorted_batches(lengths[0], lengths[1], BATCH_TOKENS):
         batch = pairs.batch(chosen, context).to(device)
         states = model.features(*batch.model_inputs).float()  # type: ignore[arg-type]  # they fit the model
         written = ~torch.isin(batch.targets, unwritten)
-        for row, its_states, tokens, kept in zip(chosen.tolist(), states, batch.targets, written, strict=True):
-            found[row] = its_states[kept], tokens[kept]
-    return [found[row] for row in range(len(rows))]
+        for row, its_states, tokens, real in zip(chosen.tolist(), states, batch.targets, written, strict=True):
+            states_and_tokens[row] = its_states[real], tokens[real]
+    return [states_and_tokens[row] for row in range(len(rows))]

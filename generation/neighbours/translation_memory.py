@@ -30,9 +30,9 @@ class TranslationMemory:
         postings: defaultdict[str, list[int]] = defaultdict(list)
         sizes = []
         for row, source in enumerate(sources):
-            found = words(source)
-            sizes.append(len(found))
-            for word in found:
+            distinct = words(source)
+            sizes.append(len(distinct))
+            for word in distinct:
                 postings[word].append(row)
         self.postings = {word: np.array(rows, dtype=np.int64) for word, rows in postings.items()}
         self.sizes = np.array(sizes)
@@ -41,8 +41,8 @@ class TranslationMemory:
     def of_rows(cls, rows: Any, reverse: bool = False) -> TranslationMemory:
         """Remember the rows of a Dataset with columns `source` and `target`, or `REMEMBERED` evenly spaced ones;
         reverse: to translate from target to source."""
-        kept = rows.select(range(0, len(rows), -(-len(rows) // REMEMBERED)))
-        return cls(*sides(kept, reverse))
+        remembered = rows.select(range(0, len(rows), -(-len(rows) // REMEMBERED)))
+        return cls(*sides(remembered, reverse))
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -108,12 +108,12 @@ def load_memory(data: DataConfig, config: NeighbourConfig, reverse: bool = False
 def separate_splits(data: DataConfig) -> set[str]:
     """Return the splits that had files of their own in the training: `data.valid_path` and `data.test_path`, and those
     found in the folder `data.path`, if it is still there."""
-    found = {split for split, path in (("valid", data.valid_path), ("test", data.test_path)) if path}
+    separate = {split for split, path in (("valid", data.valid_path), ("test", data.test_path)) if path}
     if data.source == "pairs" and data.path:
         with suppress(DataError, OSError):
             if expanded(data.path).is_dir():
-                found.update(locate(replace(data, valid_path=None, test_path=None), "translate").splits)
-    return found
+                separate.update(locate(replace(data, valid_path=None, test_path=None), "translate").splits)
+    return separate
 
 
 def words(sentence: str) -> set[str]:

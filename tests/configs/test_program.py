@@ -15,9 +15,9 @@ from training.run_folder.terminal import print_line
 
 TRAIN, GENERATE, EVALUATE = (str(ROOT / f"{name}.py") for name in ("train", "generate", "evaluate"))
 START_TORCH = """
+from generate import start_engine
 from generation.config import GenerateConfig
-from training.run_folder.engines import start_torch
-start_torch(GenerateConfig(run="runs/none"))
+start_engine(GenerateConfig(run="runs/none"))
 """
 
 

@@ -15,8 +15,7 @@ from data.batches.pairs import encode_sources
 from data.config import DataConfig, TokenizerConfig
 from data.prepare import prepare
 from data.tokens.tokenizer import Tokenizer
-from generation.beam_search import beam_search
-from generation.beam_step import Hypothesis
+from generation.beam_search import Hypothesis, beam_search
 from generation.command_line import parse_command
 from generation.config import MBRConfig, NeighbourConfig, TranslationConfig
 from generation.ensemble import TranslatorEnsemble

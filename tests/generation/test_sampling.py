@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from generation.config import SamplingConfig, sampling_problems
-from generation.next_token import keep_min_p, keep_top_p, next_token, penalise_repetition, top_k
-from generation.sampling import generate
+from generation.cuda.sampling import generate_with_graphs
+from generation.sampling import generate, keep_min_p, keep_top_p, next_token, penalise_repetition, top_k
 from model.config import ModelConfig
 from model.gpt import GPT
 
@@ -184,15 +184,15 @@ def test_the_repetition_penalty_sees_prompt_and_new_tokens(gpt: GPT) -> None:
             written.append(token)
 
 
-@pytest.mark.parametrize("static", [False, True])
-def test_the_repetition_penalty_keeps_no_text_from_ending(gpt: GPT, static: bool) -> None:
+@pytest.mark.parametrize("form", [generate, generate_with_graphs])
+def test_the_repetition_penalty_keeps_no_text_from_ending(gpt: GPT, form: Any) -> None:
     """Guards against a repetition penalty on the eos before every prompt, with which texts never ended."""
     eos = 3
     with torch.no_grad():
         gpt.head.weight[eos] = gpt.features(torch.tensor([[eos, 7]]))[0, -1]  # the likeliest token after the prompt
     config = SamplingConfig(temperature=0.0, repetition_penalty=100.0, max_tokens=4)
-    assert list(generate(gpt, [[eos, 7]], config, stop_ids={eos}, static_shapes=static)) == [[None]]
-    assert next(generate(gpt, [[eos, 7]], config, static_shapes=static)) != [eos], "where it ends nothing it counts"
+    assert list(form(gpt, [[eos, 7]], config, stop_ids={eos})) == [[None]]
+    assert next(form(gpt, [[eos, 7]], config)) != [eos], "where it ends nothing it counts"
 
 
 def test_impossible_requests_are_all_named(gpt: GPT) -> None:

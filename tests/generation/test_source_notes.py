@@ -12,13 +12,13 @@ from generation.config import GenerateConfig
 from generation.engines.torch_engine import TorchEngine
 from generation.line_translation import translate_lines
 from generation.source_notes import SourceNotes
-from generation.writing import print_notes
-from training.run_folder.loaded_run import load_run
+from generation.text_generation import print_notes
+from run import Run
 from training.run_folder.tokenizers import load_source_alphabet
 
 
 def notes(trained: Path, lines: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    run = load_run(trained / "runs/translate")
+    run = Run(trained / "runs/translate")
     found = SourceNotes(run.tokenizers[0], run.config.model.context, load_source_alphabet(run.folder))
     for first in range(0, len(lines), 4):  # as they come, portion by portion
         found.check(lines[first : first + 4])
@@ -61,7 +61,7 @@ def test_many_lines_of_a_kind_are_counted(trained: Path, capsys: pytest.CaptureF
 
 def test_translations_that_do_not_end_are_reported(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against a translation that is cut silently; no note is printed where the model ends a translation."""
-    run = load_run(trained / "runs/translate")
+    run = Run(trained / "runs/translate")
     lines = ["Emi likes apples."] * 3 + [""]
 
     def translated() -> list[str]:

@@ -17,8 +17,10 @@ import torch
 
 from generation.beam_search import beam_search
 from generation.config import SamplingConfig
+from generation.cuda.beam_search import beam_search_with_graphs
 from generation.cuda.graph import GraphRunner
 from generation.cuda.host_copy import HostCopy
+from generation.cuda.sampling import generate_with_graphs
 from generation.fast_decoding import prepare
 from generation.sampling import generate
 from model.config import ModelConfig
@@ -97,9 +99,9 @@ def test_replayed_steps_write_what_plain_ones_write(name: str, weights: str, mon
     """Guards against a captured graph that reads or writes stale addresses, over several generations with different
     batches."""
     model = gpt(CONFIGS[name], weights)
-    replayed = [list(generate(model, prompts(count), SAMPLING)) for count in (1, 32, 3, 1)]
+    replayed = [list(generate_with_graphs(model, prompts(count), SAMPLING)) for count in (1, 32, 3, 1)]
     monkeypatch.setattr(GraphRunner, "WARM_UP", 10**9)
-    assert [list(generate(model, prompts(count), SAMPLING)) for count in (1, 32, 3, 1)] == replayed
+    assert [list(generate_with_graphs(model, prompts(count), SAMPLING)) for count in (1, 32, 3, 1)] == replayed
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -107,8 +109,8 @@ def test_sampling_with_a_static_cache_equals_a_growing_cache(name: str) -> None:
     """Guards against a different function of the text, in float32, where rounding does not change the chosen token."""
     model = gpt(CONFIGS[name], "float32")
     for count in (1, 32):
-        growing = list(generate(model, prompts(count), SAMPLING, static_shapes=False, stop_ids={7}))
-        assert list(generate(model, prompts(count), SAMPLING, stop_ids={7})) == growing
+        growing = list(generate(model, prompts(count), SAMPLING, stop_ids={7}))
+        assert list(generate_with_graphs(model, prompts(count), SAMPLING, stop_ids={7})) == growing
 
 
 @pytest.mark.parametrize("weights", ["float32", "bf16"])
@@ -118,9 +120,9 @@ def test_a_replayed_search_finds_what_a_plain_one_finds(
 ) -> None:
     """Guards against backpointers, ancestors and scores that a captured graph writes to the wrong place."""
     model = translator(CONFIGS[name], weights)
-    replayed = [beam_search(model, *sources(count), **SEARCH) for count in (1, 32, 7)]
+    replayed = [beam_search_with_graphs(model, *sources(count), **SEARCH) for count in (1, 32, 7)]
     monkeypatch.setattr(GraphRunner, "WARM_UP", 10**9)
-    assert [beam_search(model, *sources(count), **SEARCH) for count in (1, 32, 7)] == replayed
+    assert [beam_search_with_graphs(model, *sources(count), **SEARCH) for count in (1, 32, 7)] == replayed
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -128,8 +130,8 @@ def test_beam_search_with_a_static_cache_equals_a_growing_cache(name: str) -> No
     """Guards against a different search result: compares the best hypothesis of each source, in float32."""
     model = translator(CONFIGS[name], "float32")
     for count in (1, 32):
-        growing = beam_search(model, *sources(count), static_shapes=False, **SEARCH)
-        static = beam_search(model, *sources(count), **SEARCH)
+        growing = beam_search(model, *sources(count), **SEARCH)
+        static = beam_search_with_graphs(model, *sources(count), **SEARCH)
         same = [mine[0].tokens == other[0].tokens for mine, other in zip(static, growing, strict=True)]
         assert sum(same) >= 0.95 * count, "a near tie may fall otherwise by rounding, not more"
 
@@ -140,8 +142,8 @@ def test_memory_does_not_grow_with_generations() -> None:
     model, translating = gpt(CONFIGS["rotary"], "bf16"), translator(CONFIGS["rotary"], "bf16")
     reserved = []
     for _ in range(20):
-        list(generate(model, prompts(8), SAMPLING))
-        beam_search(translating, *sources(8), **SEARCH)
+        list(generate_with_graphs(model, prompts(8), SAMPLING))
+        beam_search_with_graphs(translating, *sources(8), **SEARCH)
         reserved.append(torch.cuda.memory_reserved())
     assert max(reserved[3:]) <= reserved[2] + 16 * 2**20
     torch.cuda.synchronize()
@@ -152,12 +154,12 @@ def test_memory_does_not_grow_with_generations() -> None:
 def test_a_text_that_is_given_up_leaves_nothing_behind() -> None:
     """Guards against wrong text after Ctrl-C in a conversation, when the device was already one step ahead."""
     model = gpt(CONFIGS["rotary"], "float32")
-    whole = list(generate(model, prompts(2), SAMPLING))
+    whole = list(generate_with_graphs(model, prompts(2), SAMPLING))
     for steps in (1, 3, 5, 70):
-        given_up = generate(model, prompts(2), SAMPLING)
+        given_up = generate_with_graphs(model, prompts(2), SAMPLING)
         assert [next(given_up) for _ in range(steps)] == whole[:steps]
         given_up.close()
-    assert list(generate(model, prompts(2), SAMPLING)) == whole
+    assert list(generate_with_graphs(model, prompts(2), SAMPLING)) == whole
 
 
 @needs_cuda
@@ -175,7 +177,7 @@ def test_other_threads_may_use_the_device_while_a_step_is_recorded() -> None:
     try:
         model = gpt(CONFIGS["rotary"], "bf16")
         for _ in range(5):
-            list(generate(model, prompts(4), SAMPLING))
+            list(generate_with_graphs(model, prompts(4), SAMPLING))
     finally:
         stop.set()
         fetching.join()

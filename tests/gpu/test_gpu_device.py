@@ -15,7 +15,7 @@ from configs.compose import compose_config
 from configs.errors import UserError
 from data.batches.batch import Batch
 from generation.config import SamplingConfig
-from generation.sampling import generate
+from generation.cuda.sampling import generate_with_graphs
 from interpretability.recorder import record
 from model.config import ModelConfig
 from model.gpt import GPT
@@ -103,7 +103,7 @@ def test_all_of_a_run_is_on_the_gpu_that_was_asked_for(second: torch.device) -> 
     each.queue.drain()
     model = GPT(ModelConfig(layers=2, heads=2, width=64, context=64), 50).to(second).eval()
     with evaluation_kernels(second):
-        texts = list(generate(model, [[1, 2]] * 3, SamplingConfig(max_tokens=20)))
+        texts = list(generate_with_graphs(model, [[1, 2]] * 3, SamplingConfig(max_tokens=20)))
     assert len(texts) == 20
     assert torch.cuda.memory_allocated(1) > 0
     assert torch.cuda.memory_reserved(0) == before

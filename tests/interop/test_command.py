@@ -52,9 +52,9 @@ def test_the_code_in_the_model_card_of_ctranslate2_works(
     code = card.partition("```python\n")[2].partition("```")[0].replace("FOLDER", "out")
     if task == "gpt":
         code = code.replace("0.8", "0.001")  # the most likely tokens
-        ours = ["prompt=Once upon a time", "temperature=0", "max_tokens=16", "engine=torch"]
+        ours = ["prompt=Once upon a time", "temperature=0", "max_tokens=16"]
     else:
-        ours = ["prompt=I like apples.", "engine=torch"]
+        ours = ["prompt=I like apples."]
     capsys.readouterr()
     exec(code)
     found = capsys.readouterr().out

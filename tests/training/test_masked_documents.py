@@ -9,11 +9,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from model.gpt import GPT
+from run import Run
 from tests.conftest import TINY
 from training.config import TrainConfig, problems
-from training.run_folder.loaded_run import load_run
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
 
 RECIPE = [*TINY, "data=text", "data.path=book.txt", "data.rows=line", "tokenizer=char", "trainer.test=false"]
 
@@ -24,7 +24,7 @@ def losses(run: Path) -> list[float]:
     return [record[key] for record in records for key in ("train/loss", "val/loss") if record.get(key) is not None]
 
 
-def test_a_run_with_masked_documents_learns_resumes_and_loads(in_process: Run, book: Path, tmp_path: Path) -> None:
+def test_a_run_with_masked_documents_learns_resumes_and_loads(in_process: Program, book: Path, tmp_path: Path) -> None:
     """Guards against a setting that training, validation, maps and a loaded run do not share, or that a checkpoint
     loses."""
     done = in_process("train.py", *RECIPE, "model.mask_documents=true", "name=masked")
@@ -33,7 +33,7 @@ def test_a_run_with_masked_documents_learns_resumes_and_loads(in_process: Run, b
     assert all(0 < loss < 10 for loss in masked)
     assert OmegaConf.load(tmp_path / "runs" / "masked" / "config.yaml").model.mask_documents
 
-    run = load_run(tmp_path / "runs" / "masked")
+    run = Run(tmp_path / "runs" / "masked")
     assert isinstance(run.model, GPT)
     assert run.model.config.mask_documents
     assert run.model.eos_id == run.tokenizers[0].eos_id

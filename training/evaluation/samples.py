@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from data.tokens.tokenizer import Tokenizer
 from generation.config import SamplingConfig
+from generation.engines.torch_engine import sampler
 from generation.fast_decoding import prepare
-from generation.sampling import generate
 from model.gpt import GPT
 from model.size import count_parameters
 from training.hardware.number_format import decoding_format
@@ -19,7 +19,7 @@ def sample_documents(model: GPT, tokenizer: Tokenizer, count: int, seed: int, ma
     config = SamplingConfig(max_tokens=max_tokens)
     prompts = [[tokenizer.start_id]] * count
     written: list[list[int]] = [[] for _ in prompts]
-    for tokens in generate(
+    for tokens in sampler(ready)(
         ready, prompts, config, seed=seed, stop_ids=tokenizer.stop_ids, banned_ids=tokenizer.never_written
     ):
         for text, token in zip(written, tokens, strict=True):

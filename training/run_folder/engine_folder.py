@@ -16,17 +16,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from configs.errors import UserError
 from configs.program import importing
 from configs.run_contents import leads_out
 from configs.whole_file import flush
 from configs.whole_folder import whole_folder
+from generation.config import GenerateConfig
 from interop.ctranslate.limits import FORMAT
 from model.config import ModelConfig
 from training.checkpoints.checksums import Checksum
 from training.checkpoints.loading import checkpoint_path
 from training.checkpoints.summary import SUMMARY, WEIGHTS, Checksums, read_summary
+from training.run_folder.saved_config import load_config, named_runs
+from training.run_folder.tokenizers import load_tokenizers
+
+if TYPE_CHECKING:
+    from generation.engines.ctranslate_engine import CTranslate2Engine
 
 ENGINE = "engine"
 CHECKSUMS = "checksums.json"
@@ -34,6 +41,19 @@ CHECKSUMS = "checksums.json"
 
 ABANDONED = 3600
 """Age in seconds from which a temporary folder is assumed to be left over from a process that was killed."""
+
+
+def start_ctranslate2(config: GenerateConfig) -> CTranslate2Engine:
+    """Load the export of a run for `generate.py`, after writing it if that has not been done yet."""
+    with importing():
+        from generation.engines.ctranslate_engine import CTranslate2Engine
+
+    ((run, checkpoint),) = named_runs(str(config.run), config.checkpoint)
+    model = load_config(run).model
+    folder = engine_folder(run, checkpoint, model)
+    if config.quantize == "int8":
+        print("note: weights and activations are rounded to 8 bits (quantize=int8)", file=sys.stderr)
+    return CTranslate2Engine(folder, load_tokenizers(run), model.context, config, stream=sys.stdout.isatty())
 
 
 def engine_folder(run: Path, which: str, config: ModelConfig) -> Path:
@@ -51,9 +71,9 @@ def engine_folder(run: Path, which: str, config: ModelConfig) -> Path:
             return folder
     with importing():
         from interop.ctranslate.export import write_model
-        from training.run_folder.loaded_run import load_run
+        from training.run_folder.loaded_run import LoadedRun
 
-    loaded = load_run(run, which)
+    loaded = LoadedRun(run, which)
     folder = run / ENGINE / name(loaded.checkpoint, config)
     if damage(folder):
         if leads_out(folder, run):
@@ -95,14 +115,6 @@ def store(folder: Path, write: Callable[[Path], object]) -> None:
         (partial / CHECKSUMS).write_text(json.dumps(written, indent=1), encoding="utf-8")
         for path in (*partial.iterdir(), partial):  # the names of files are content of their folder
             flush(path)
-
-
-def weights_of(run: Path, which: str) -> int:
-    """Return the number of weights of a checkpoint, from the size of their file; 0 if it is missing."""
-    try:
-        return (checkpoint_path(run, which) / WEIGHTS).stat().st_size // 4
-    except OSError:
-        return 0
 
 
 def name(checkpoint: Path, config: ModelConfig) -> str:

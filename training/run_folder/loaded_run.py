@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -22,56 +22,56 @@ from training.run_folder.tokenizers import load_tokenizers
 Model = GPT | EncoderDecoder
 
 
-@dataclass(frozen=True)
 class LoadedRun:
-    """A trained model with the config and tokenizers to use it."""
+    """A trained model with what belongs to it: float32, in evaluation mode, on the CPU. `run.Run` adds what to do with
+    it."""
 
-    folder: Path
-    config: TrainConfig
-    model: Model
-    tokenizers: list[Tokenizer]
-    step: int
-    checkpoint: Path
-    """Folder of the loaded checkpoint."""
-    members: tuple[LoadedRun, ...] = ()
-    """The runs of an ensemble, otherwise none."""
+    def __init__(self, path: str | Path, checkpoint: str = "best") -> None:
+        """Load a run, one of its checkpoints, or several runs separated by commas as an ensemble (see `named_runs`),
+        whose folder, config and step are those of the first. checkpoint: `best`, `last` or the name of a step.
 
+        Reports a damaged checkpoint on stderr if an older one can be used instead. Raises UserError if there is no such
+        run, if it cannot be loaded, or if the models of an ensemble have different tokens.
+        """
+        runs = named_runs(str(path), checkpoint)
+        self.name = str(path)
+        """The run as the user named it."""
+        self.members = tuple(LoadedRun(*member) for member in runs) if len(runs) > 1 else ()
+        """The runs of an ensemble, otherwise none."""
+        if self.members:
+            self._average()
+        else:
+            self._load(*runs[0])
 
-def load_run(run: Path, which: str = "best") -> LoadedRun:
-    """Load a run for inference: float32 on the CPU, in evaluation mode. Reports a damaged checkpoint on stderr. which:
-    `best`, `last` or the name of a step."""
-    config, tokenizers = load_config(run), load_tokenizers(run)
-    checkpoint = read_checkpoint(run, which)
-    for note in checkpoint.notes():
-        print(note, file=sys.stderr)
-    model = build_model(config, tokenizers)
-    load_into(model, checkpoint.weights, checkpoint.path)
-    return LoadedRun(run, config, model.eval(), tokenizers, checkpoint.step, checkpoint.path)
+    def _load(self, folder: Path, which: str) -> None:
+        self.folder = folder
+        self.config, self.tokenizers = load_config(folder), load_tokenizers(folder)
+        checkpoint = read_checkpoint(folder, which)
+        for note in checkpoint.notes():
+            print(note, file=sys.stderr)
+        self.model: Model = build_model(self.config, self.tokenizers)
+        load_into(self.model, checkpoint.weights, checkpoint.path)
+        self.model.eval()
+        self.step, self.checkpoint = checkpoint.step, checkpoint.path
 
-
-def load_named(name: str, checkpoint: str = "best") -> LoadedRun:
-    """Load a run, or several as an ensemble (see `named_runs`), whose folder, config and step are those of the first.
-
-    Raises UserError if they are not models of the same tokens.
-    """
-    members = [load_run(*one) for one in named_runs(name, checkpoint)]
-    first = members[0]
-    if len(members) == 1:
-        return first
-    for other in members[1:]:
-        if other.config.task != first.config.task:
-            raise UserError(f"run={name}: {other.folder} has task={other.config.task}, not task={first.config.task}")
-        if [each.fingerprint for each in other.tokenizers] != [each.fingerprint for each in first.tokenizers]:
-            reason = "an ensemble averages the probabilities of the same tokens"
-            raise UserError(f"run={name}: {other.folder} has another tokenizer than {first.folder}: {reason}")
-    models = [each.model for each in members]
-    ensemble: Model
-    if isinstance(first.model, GPT):
-        ensemble = GPTEnsemble([model for model in models if isinstance(model, GPT)])
-    else:
-        ensemble = TranslatorEnsemble([model for model in models if isinstance(model, EncoderDecoder)])
-    config = replace(first.config, model=ensemble.config)
-    return replace(first, config=config, model=ensemble.eval(), members=tuple(members))
+    def _average(self) -> None:
+        first, *others = self.members
+        for other in others:
+            if other.config.task != first.config.task:
+                task = first.config.task
+                raise UserError(f"run={self.name}: {other.folder} has task={other.config.task}, not task={task}")
+            mine, theirs = ([tokenizer.fingerprint for tokenizer in run.tokenizers] for run in (first, other))
+            if mine != theirs:
+                reason = "an ensemble averages the probabilities of the same tokens"
+                raise UserError(f"run={self.name}: {other.folder} has another tokenizer than {first.folder}: {reason}")
+        models = [member.model for member in self.members]
+        if isinstance(first.model, GPT):
+            self.model = GPTEnsemble([model for model in models if isinstance(model, GPT)])
+        else:
+            self.model = TranslatorEnsemble([model for model in models if isinstance(model, EncoderDecoder)])
+        self.model.eval()
+        self.folder, self.tokenizers, self.step = first.folder, first.tokenizers, first.step
+        self.config, self.checkpoint = replace(first.config, model=self.model.config), first.checkpoint
 
 
 def build_model(config: TrainConfig, tokenizers: list[Tokenizer]) -> Model:

@@ -111,7 +111,7 @@ files = [one.__file__ for name, one in sys.modules.items() if name.partition("."
 print(json.dumps({"light": light, "needed": needed, "files": files, "data": data.NAME, "all": sorted(sys.modules)}))
 """
 
-OTHERS = ("configs", "data", "generation", "inspection", "interop", "interpretability", "model", "training")
+OTHERS = ("configs", "data", "generation", "tab_answers", "interop", "interpretability", "model", "run", "training")
 """Names of this project that are not published; other projects may use them."""
 
 TRAINING = {"datasets", "hydra", "omegaconf", "pyarrow", "sacrebleu", "sentencepiece"}

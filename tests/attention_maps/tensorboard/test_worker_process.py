@@ -174,7 +174,7 @@ def test_a_busy_process_is_not_waited_for_without_end(worker: WorkerProcess, tra
     assert results[0]["task"] == "gpt"
 
 
-@pytest.mark.parametrize("package", ["torch", "inspection"])
+@pytest.mark.parametrize("package", ["torch", "tab_answers"])
 def test_a_missing_package_is_named(worker: WorkerProcess, package: str) -> None:
     """Guards against a riddle in an environment that only has TensorBoard."""
     program = (
@@ -184,7 +184,7 @@ def test_a_missing_package_is_named(worker: WorkerProcess, package: str) -> None
         f"        if name.partition('.')[0] == '{package}':\n"
         "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
         "sys.meta_path.insert(0, Missing())\n"
-        "runpy.run_module('inspection.worker', None, '__main__')\n"
+        "runpy.run_module('tab_answers.worker', None, '__main__')\n"
     )
     worker.command = [sys.executable, "-c", program, *worker.command[3:]]
     with pytest.raises(Unanswered, match=f"need the package '{package}'"):

@@ -11,15 +11,13 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from generation.beam_search import beam_search
 from generation.config import SamplingConfig
-from generation.cuda.beam_search import GraphBeamSearch
+from generation.cuda.beam_search import GraphBeamSearch, beam_search_with_graphs
 from generation.cuda.graph import GraphRunner
 from generation.cuda.host_copy import HostCopy
-from generation.cuda.sampling import GraphSampling
+from generation.cuda.sampling import GraphSampling, generate_with_graphs
 from generation.fast_decoding import prepare
-from generation.next_token import UniformDraws
-from generation.sampling import generate
+from generation.sampling import UniformDraws
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -119,7 +117,8 @@ def test_replayed_steps_write_what_plain_ones_write(monkeypatch: pytest.MonkeyPa
 
     def written() -> tuple[Any, Any]:
         sampling = replace(SAMPLING, max_tokens=70)
-        return list(generate(gpt, [[1, 4, 6], [3]], sampling)), beam_search(translator, source, None, **options)
+        texts = list(generate_with_graphs(gpt, [[1, 4, 6], [3]], sampling))
+        return texts, beam_search_with_graphs(translator, source, None, **options)
 
     graphs = record_graphs(monkeypatch)
     replayed = written()

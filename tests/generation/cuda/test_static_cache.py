@@ -11,6 +11,8 @@ import torch
 
 from generation.beam_search import beam_search
 from generation.config import SamplingConfig
+from generation.cuda.beam_search import beam_search_with_graphs
+from generation.cuda.sampling import generate_with_graphs
 from generation.cuda.static_cache import StaticBeamCache, StaticCache, padded_length
 from generation.fast_decoding import prepare
 from generation.sampling import generate
@@ -32,9 +34,7 @@ def gpt(config: ModelConfig, sharpen: Sharpen) -> GPT:
 
 def both_ways(gpt: GPT, config: SamplingConfig, **options: Any) -> list[list[list[int | None]]]:
     """Return what `generate` yields with a growing cache and with a static cache."""
-    return [
-        list(generate(gpt, PROMPTS, config, static_shapes=static_shapes, **options)) for static_shapes in (False, True)
-    ]
+    return [list(form(gpt, PROMPTS, config, **options)) for form in (generate, generate_with_graphs)]
 
 
 @pytest.mark.slow
@@ -123,8 +123,8 @@ def test_beam_search_with_a_static_cache_equals_a_growing_cache(
         "max_length": torch.tensor([16, 4, 9, 1, 6, 16, 16, 2, 12]),
     }
     for source_mask in (mask, None):
-        growing = beam_search(model, source, source_mask, static_shapes=False, **options)
-        static = beam_search(model, source, source_mask, static_shapes=True, **options)
+        growing = beam_search(model, source, source_mask, **options)
+        static = beam_search_with_graphs(model, source, source_mask, **options)
         for row, expected in zip(static, growing, strict=True):
             assert [h.tokens for h in row] == [h.tokens for h in expected]
             assert [h.score for h in row] == pytest.approx([h.score for h in expected], abs=1e-5)

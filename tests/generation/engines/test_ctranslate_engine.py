@@ -18,7 +18,7 @@ from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from generation.config import GenerateConfig
 from generation.engines.torch_engine import TorchEngine
-from generation.next_token import keep_top_p, top_k
+from generation.sampling import keep_top_p, top_k
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

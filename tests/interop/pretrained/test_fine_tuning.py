@@ -22,12 +22,12 @@ from interop.pretrained.folder import read_folder
 from interop.pretrained.tokenizers import imported_tokenizers
 from interop.pretrained.weights import load_weights
 from model.encoder_decoder import EncoderDecoder
+from run import Run
 from tests.conftest import evaluate_command, export_command, generate_command, train_command
 from tests.interop.pretrained.conftest import JAPANESE, WORDS, lines
 from tests.interop.pretrained.foreign import built
 from tests.training.evaluation.reports.programs import command
 from training.checkpoints.loading import read_checkpoint
-from training.run_folder.loaded_run import load_run
 
 RECIPE = (
     "trainer.evaluate_every=10 trainer.log_every=10 optim.lr=3e-3 schedule.warmup=2 trainer.test=false"
@@ -151,7 +151,7 @@ def test_a_translator_is_fine_tuned(program: Program, marian: Path, capsys: pyte
 @torch.no_grad()
 def check_engine(run: str, folder: Path) -> None:
     """Assert that an exported translator has our log-probabilities and our hypotheses in CTranslate2."""
-    loaded = load_run(Path(run))
+    loaded = Run(Path(run))
     model, (source, target) = loaded.model, loaded.tokenizers
     assert isinstance(model, EncoderDecoder)
     assert model.target_embedding.tokens.weight[target.bos_id].abs().max() > 0.1, "it is 0 in OPUS-MT, before training"
@@ -204,7 +204,7 @@ def test_windows_may_be_shorter(program: Program, gpt2: Path) -> None:
     """Guards fine-tuning of long contexts on small machines: learned positions beyond the window are left out."""
     short = [*TEXT, "model.context=16", "name=short", "trainer.steps=1", "trainer.evaluate_every=1"]
     assert program(train_command, f"init_from={gpt2}", *short) == 0
-    run = load_run(Path("runs/short"))
+    run = Run(Path("runs/short"))
     source = read_folder(gpt2)
     assert run.config.model == replace(source.config, context=16, dropout=0.1)
     positions = load_weights(source)["embedding.positions.weight"]

@@ -18,12 +18,9 @@ TINY = (
 ).split()
 """Settings of a run that trains in a second."""
 
-_MODULES = """
-train generate generation.line_translation generation.recorded_maps generation.writing training.evaluation.evaluators
-training.run_folder.starting_point training.trainer data.prepare datasets generation.engines.torch_engine
-training.run_folder.engines training.announcement attention_maps.ask.export
-""".split()
-"""Imported once, in the parent of all cases."""
+_MODULES = ("train", "generate", "run", "generation.line_translation", "generation.text_generation")
+_MODULES += ("training.evaluation.evaluators", "training.run_folder.starting_point", "training.trainer", "data.prepare")
+_MODULES += ("datasets", "training.announcement", "attention_maps.command_line.export")
 
 _home: Path | None = None
 

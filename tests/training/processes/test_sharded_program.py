@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from run import Run
 from tests.conftest import ROOT
 from tests.training.processes.test_program import RECIPES, STRAIGHT, losses, metrics
 from tests.training.processes.torchrun import forked
-from training.run_folder.loaded_run import load_run
 
 TRAIN = ROOT / "train.py"
 
@@ -24,7 +24,7 @@ def names(folder: Path) -> set[str]:
 @pytest.mark.slow
 def test_a_run_with_divided_weights_is_the_run_of_one_process(tmp_path: Path) -> None:
     """Guards against a resume that loses the loaded state, an evaluation, translation or map of empty or wrong weights,
-    processes that wait for each other where only one works, and a run folder that load_run cannot read."""
+    processes that wait for each other where only one works, and a run folder that cannot be read."""
     settings = [*STRAIGHT, *RECIPES["translate"], "optim=muon", "trainer.evaluate_every=4", "trainer.ema=0.9"]
     settings += ["trainer.guided_alignment=0.3", "attention.every=0"]  # otherwise recordings follow the clock
     begun = [*settings, "trainer.shard=optimizer", "trainer.steps=4", "trainer.test=false", "name=several"]
@@ -42,6 +42,6 @@ def test_a_run_with_divided_weights_is_the_run_of_one_process(tmp_path: Path) ->
     assert tests[1] == pytest.approx(tests[0], rel=1e-4)
     for folder in ("attention", "."):
         assert names(one / folder) == names(several / folder)
-    weights = [load_run(run).model.state_dict() for run in (one, several)]
+    weights = [Run(run).model.state_dict() for run in (one, several)]
     for name, expected in weights[0].items():
         torch.testing.assert_close(weights[1][name], expected, rtol=0, atol=1e-4)

@@ -116,12 +116,12 @@ def parse_settings(arguments: Sequence[str]) -> EvaluateSettings:
     """Parse and check the command line. Raises UserError with all problems."""
     settings, found = read_settings(EvaluateSettings, arguments)
     settings.split = settings.split or ("valid" if settings.tune else "test")
-    if found := found + problems(settings):
+    if found := found + evaluation_problems(settings):
         raise UserError(*found)
     return settings
 
 
-def problems(settings: EvaluateSettings) -> list[str]:
+def evaluation_problems(settings: EvaluateSettings) -> list[str]:
     """Return one sentence for each invalid setting, with its key."""
     penalty, beam = settings.length_penalty, settings.beam_size
     tuning = settings.tune is not None

@@ -6,8 +6,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import torch
-
 import data.config
 from configs.errors import UserError
 from data.config import DataConfig
@@ -19,20 +17,23 @@ from interop.trained import weights_hash
 from training.checkpoints.files import data_hashes
 from training.config import TrainConfig
 from training.evaluation.reports.settings import DataPlace
-from training.run_folder.loaded_run import LoadedRun, Model, load_named
+from training.run_folder.loaded_run import LoadedRun, Model
 
 
 @dataclass(frozen=True)
 class Subject:
     """A loaded checkpoint and its data."""
 
-    name: str
-    """The run as the user named it."""
     run: LoadedRun
     prepared: Prepared
     split: str
     notes: list[str]
     """What the reader of the scores should know about checkpoint and data, one line each."""
+
+    @property
+    def name(self) -> str:
+        """Return the run as the user named it."""
+        return self.run.name
 
     @property
     def model(self) -> Model:
@@ -46,15 +47,15 @@ class Subject:
 
     def identity(self) -> dict[str, object]:
         """Return what identifies the weights."""
-        found: dict[str, object]
-        found = {"run": self.name, "checkpoint": self.run.checkpoint.name, "step": self.run.step}
-        found |= {"weights_sha256": weights_hash(self.model)}
+        identity: dict[str, object]
+        identity = {"run": self.name, "checkpoint": self.run.checkpoint.name, "step": self.run.step}
+        identity |= {"weights_sha256": weights_hash(self.model)}
         if self.run.members:
-            found["members"] = [
-                {"run": str(each.folder), "step": each.step, "weights_sha256": weights_hash(each.model)}
-                for each in self.run.members
+            identity["members"] = [
+                {"run": str(member.folder), "step": member.step, "weights_sha256": weights_hash(member.model)}
+                for member in self.run.members
             ]
-        return found
+        return identity
 
     def label(self, role: str) -> str:
         """Return the name for a table of 100 columns: that of the run or, if it is long, its role."""
@@ -63,30 +64,30 @@ class Subject:
     @property
     def steps(self) -> str:
         """Return the step of the checkpoint, or those of an ensemble."""
-        return "step " + ", ".join(str(each.step) for each in self.run.members or (self.run,))
+        return "step " + ", ".join(str(member.step) for member in self.run.members or (self.run,))
 
 
 def moved(config: DataConfig, place: DataPlace, task: str, split: str) -> DataConfig:
     """Return the data settings of a run with the places that the user has given, to evaluate whole splits. A file of
     the split is enough, if the training files are not there, or are not files. Raises UserError for invalid ones."""
-    given = {key: value for key, value in asdict(place).items() if value is not None}
+    places = {key: value for key, value in asdict(place).items() if value is not None}
     alone = {"valid": "valid_path", "test": "test_path"}.get(split, "")
-    enough = alone in given and "path" not in given
+    enough = alone in places and "path" not in places
     files = config.source in ("text", "pairs")
     if enough and not files:
         others: dict[str, Any] = dict.fromkeys((*data.config.HUB_ONLY, "subset"))
-        config = replace(config, source="text" if task == "gpt" else "pairs", path=given[alone], **others)
-    if config.source == "primer" and given.keys() - {"cache"}:
+        config = replace(config, source="text" if task == "gpt" else "pairs", path=places[alone], **others)
+    if config.source == "primer" and places.keys() - {"cache"}:
         raise UserError(
-            f"data.{next(iter(given))}: the run was trained on the built-in corpus, which has no files; test it on"
+            f"data.{next(iter(places))}: the run was trained on the built-in corpus, which has no files; test it on"
             " one with data.test_path=FILE"
         )
-    config = replace(config, **given, valid_tokens=None)
-    if found := data.config.problems(config):
-        raise UserError(*found)
+    config = replace(config, **places, valid_tokens=None)
+    if problems := data.config.problems(config):
+        raise UserError(*problems)
     if enough and not (files and is_there(config, task)):
         nothing = {"path": None, "valid_path": None, "test_path": None, "max_rows": None}
-        return replace(config, **nothing | {alone: given[alone]}, valid_fraction=0.0, test_fraction=0.0)
+        return replace(config, **nothing | {alone: places[alone]}, valid_fraction=0.0, test_fraction=0.0)
     return config
 
 
@@ -99,21 +100,18 @@ def is_there(config: DataConfig, task: str) -> bool:
     return True
 
 
-def load_subject(name: str, checkpoint: str, texts: DataConfig, split: str, device: torch.device) -> Subject:
-    """Load a run, one of its checkpoints or an ensemble, and tokenise `texts`, which may be the data of another run.
-    Raises UserError."""
-    run = load_named(name, checkpoint)
+def prepare_subject(run: LoadedRun, texts: DataConfig, split: str) -> Subject:
+    """Tokenise `texts`, which may be the data of another run, for a run. Raises UserError if the split is missing."""
     config = run.config
     sizes = config.model.context, config.seed
     prepared = prepare(config.task, texts, config.tokenizer, *sizes, run.tokenizers)
     if split not in prepared.splits:
-        there = ", ".join(each for each in prepared.splits if each != "train")
-        raise UserError(f"split={split}: the data of {name} has no such split; there is: {there}")
-    run.model.to(device)
+        there = ", ".join(name for name in prepared.splits if name != "train")
+        raise UserError(f"split={split}: the data of {run.name} has no such split; there is: {there}")
     notes = [note for note in prepared.notes if note.startswith(f"{split}:") or note.startswith(f"{split} ")]
     for member in run.members or (run,):
         notes += data_notes(str(member.folder), member, prepared, split)
-    return Subject(name, run, prepared, split, notes)
+    return Subject(run, prepared, split, notes)
 
 
 def data_notes(name: str, run: LoadedRun, prepared: Prepared, split: str) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from attention_maps.ask.export import ExportSettings, export
+from attention_maps.command_line.export import ExportSettings, export
 from attention_maps.tensorboard.worker_process import FIRST_LIMIT
 from tests.attention_maps.tensorboard.browser.asked import (
     ANSWER,
@@ -291,7 +291,7 @@ def test_a_process_that_is_killed_is_said_and_replaced(runs: Page, asked_runs: P
     runs.click(".ask-send")
     wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
     runs.wait("return document.querySelector('.ask-effects caption')", FIRST_LIMIT)  # it has answered everything
-    (worker,) = [pid for pid in processes("inspection.worker") if f"\0{asked_runs}\0" in command_of(parent_of(pid))]
+    (worker,) = [pid for pid in processes("tab_answers.worker") if f"\0{asked_runs}\0" in command_of(parent_of(pid))]
     stop(worker)
     runs.find(".ask-send").click()
     wait_for(runs, STATUS, "asking")

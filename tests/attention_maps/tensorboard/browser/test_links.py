@@ -8,7 +8,7 @@ import pytest
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from attention_maps.ask.export import ExportSettings, export
+from attention_maps.command_line.export import ExportSettings, export
 from tests.attention_maps.tensorboard.browser.page import Page, link
 
 CROSS = {"run": "translation", "recording": "step_00000300", "kind": "cross", "layer": 0, "head": 0}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from selenium.webdriver import ActionChains
 
-from attention_maps.ask.export import ExportSettings, export
+from attention_maps.command_line.export import ExportSettings, export
 from attention_maps.files import store
 from tests.attention_maps.tensorboard.browser.hostile import ATTACKS, RUN, hostile_recording
 from tests.attention_maps.tensorboard.browser.page import Page, token

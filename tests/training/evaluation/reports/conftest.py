@@ -63,9 +63,8 @@ def evaluate(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 @pytest.fixture
 def generate(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
-    """`generate("run=runs/chars", "prompt=x")`: the same with generate.py and torch."""
-    decoded = program(generate_command, folder, monkeypatch, capsys)
-    return lambda *arguments: decoded("engine=torch", *arguments)
+    """`generate("run=runs/chars", "prompt=x")`: the same with generate.py."""
+    return program(generate_command, folder, monkeypatch, capsys)
 
 
 def program(

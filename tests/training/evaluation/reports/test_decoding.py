@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from run import Run
 from tests.training.evaluation.reports.programs import Program, result
-from training.run_folder.loaded_run import load_run
 
 
 @pytest.mark.slow
@@ -173,7 +173,7 @@ def test_an_ensemble_of_runs_is_evaluated_and_generates(folder: Path, evaluate: 
     found = result(folder, "chars", "test.ensemble")
     assert [member["step"] for member in found["model"]["members"]] == [3, 6]
     text = (folder / "book.txt").read_text(encoding="utf-8")
-    runs = [load_run(folder / "runs" / "chars", Path(name).name) for name in names]
+    runs = [Run(folder / "runs" / "chars", Path(name).name) for name in names]
     ids = torch.tensor([runs[0].tokenizers[0].eos_id, *runs[0].tokenizers[0].encode(text[len(text) * 9 // 10 :])])
     nats = 0.0
     with torch.no_grad():

@@ -19,12 +19,12 @@ from data.batches.batch import IGNORED, Batch
 from data.config import TokenizerConfig
 from data.tokens.losses import Losses, LossWriter
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
+from run import Run
 from tests.training.evaluation.reports.programs import Program, result
 from training.evaluation.reports.bootstrap import interval, p_value, resampled
 from training.evaluation.reports.settings import EvaluateSettings, evaluate_help, parse_settings
 from training.evaluation.reports.text import TokenLosses, Units, count_words, paired_difference
 from training.evaluation.reports.translation import NO_MECAB, Translated, all_metrics
-from training.run_folder.loaded_run import load_run
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_the_loss_is_the_mean_over_all_tokens_each_predicted_once(
     """Guards the loss, bits per byte and perplexity per word against a formula computed token by token."""
     code, out, _ = evaluate("run=runs/chars", "split=valid", *([] if stride is None else [f"stride={stride}"]))
     assert code == 0
-    run = load_run(folder / "runs" / "chars")
+    run = Run(folder / "runs" / "chars")
     context, step = 32, stride or 32
     text = (folder / "book.txt").read_text(encoding="utf-8")
     valid = text[len(text) * 8 // 10 : len(text) * 9 // 10]

@@ -1,0 +1,102 @@
+"""Answer a question: record the maps of its text, and compare the predictions with those of the whole model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from attention_maps.files import store
+from attention_maps.record.example import Example
+from attention_maps.record.recording import Recording
+from interpretability.ablation import replace_head_outputs
+from run import Run
+from tab_answers.changes import changed_outputs
+from tab_answers.models import KeptModel, Labels, Models
+from tab_answers.predictions import logits_of, losses_of, next_tokens
+from tab_answers.question import Question
+from tab_answers.recorded import labels_of
+from tab_answers.texts import check_task, continued, notes_on
+from training.hardware.threads import threads_for
+
+
+def answer(question: Question, models: Models) -> dict[str, Any]:
+    """Write the recordings of a question and return the rest of its answer, for JSON.
+
+    The text is continued or translated by the whole model, so that both models read the same tokens and their maps can
+    be subtracted. `tokens`: read in each row; `predicts`: the known next tokens; `next`: for each row, the likely next
+    tokens and the known one as [id, piece, probability, probability by the whole model]; `losses`: of the known next
+    tokens, in nats; `written`: the continuation or translation. With heads removed, `whole` holds the same of the whole
+    model; otherwise it and the last probabilities are null. Raises UserError if the question cannot be answered.
+    """
+    kept = models.get(question.run, question.checkpoint)
+    check_task(kept.run, question.source is not None, question.reverse)
+    text = question.text if question.source is None else question.source
+    assert text is not None
+    with threads_for(kept.run.model, len(text)):  # a text has about as many tokens as letters, or fewer
+        return _answer(question, kept, text)
+
+
+def _answer(question: Question, kept: KeptModel, text: str) -> dict[str, Any]:
+    """Answer a question about a text with the present number of threads."""
+    run = kept.run
+    start = run.example(text, question.target, question.reverse)
+    outputs = changed_outputs(question, kept, start)
+    example, written = continued(run, start, question.written) if question.written else (start, None)
+    if question.source is not None and question.target is None:
+        written = run.tokenizers[-1].decode(example.target_ids)
+    logits = logits_of(run, example)
+    whole = recording_of(run, example, labels_of(kept))
+    found = {
+        "task": run.config.task,
+        "checkpoint": run.checkpoint.name,
+        "step": run.step,
+        "tokens": list(example.target_pieces),
+        "predicts": list(example.next_pieces),
+        "source": None if example.source_pieces is None else list(example.source_pieces),
+        "typed": len(start.target_ids),
+        "notes": notes_on(run, text),
+    }
+    if not outputs:
+        store.write(whole, question.to)
+        own = {"next": next_tokens(run, example, logits, None), "losses": losses_of(logits, example.next_ids)}
+        return found | own | {"written": written, "whole": None}
+    if question.whole_to is not None:
+        store.write(whole, question.whole_to)
+    with replace_head_outputs(run.model, outputs):
+        changed = logits_of(run, example)
+        rewritten = None if written is None else written_without(question, run, start, text)
+        store.write(recording_of(run, example, whole.labels, name_of(question)), question.to)
+    return found | {
+        "next": next_tokens(run, example, changed, logits),
+        "losses": losses_of(changed, example.next_ids),
+        "written": rewritten,
+        "whole": {"losses": losses_of(logits, example.next_ids), "written": written},
+    }
+
+
+def written_without(question: Question, run: Run, start: Example, text: str) -> str | None:
+    """Return what the model writes while its heads are replaced; None while they are patched, because their outputs
+    exist for the tokens of the whole model only."""
+    if question.written:
+        return continued(run, start, question.written)[1]
+    return None if question.patch else run.translation(text, question.reverse).text
+
+
+def recording_of(run: Run, example: Example, labels: Labels | None, name: str = "") -> Recording:
+    """Return a recording of one example by the model as it is, in which heads may be removed. labels: those of the
+    heads; None: those of this example alone."""
+    recording = run.record(replace(example, name=name))
+    return recording if labels is None else replace(recording, labels=labels)
+
+
+def name_of(question: Question) -> str:
+    """Return a name for a text read without some heads: `without layer 0 · head 1 (zero ablation)`."""
+    heads = [(*one, "without") for one in question.removed]
+    heads += [(*one, "patched") for one in (question.patch.heads if question.patch else ())]
+    if len(heads) > 1:
+        return f"{len(heads)} heads or layers changed"
+    ((kind, layer, head, what),) = heads
+    kinds = {"cross": "cross-attention · ", "encoder": "encoder · ", "decoder": "decoder · "}
+    of = "" if question.source is None else kinds[kind]  # a GPT has a decoder alone
+    method = f" ({question.how} ablation)" if what == "without" else ""
+    return f"{what} layer {layer} · {of}{'all heads' if head is None else f'head {head}'}{method}"

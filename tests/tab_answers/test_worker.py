@@ -1,0 +1,372 @@
+"""The process that answers questions: `python -m tab_answers.worker`, through its pipes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attention_maps.files import store
+from generation.config import TranslationConfig
+from generation.translation import best_translations
+from interpretability.ablation import head_places, replace_head_outputs
+from run import Run
+from tab_answers.changes import means_of
+from tab_answers.effects import effects_of
+from tab_answers.models import Models
+from tab_answers.question import EffectsQuestion
+from tests.conftest import ROOT, environment
+from training.checkpoints.files import load_weights, write_weights_alone
+from training.checkpoints.snapshot import Snapshot
+from training.checkpoints.summary import WEIGHTS
+
+TEXT = "Emi likes the apple."
+STORY = "Ken had a pen. He lent it to Emi."
+
+
+class Asking:
+    """A worker process and a folder for its recordings."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        """Start the process."""
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tab_answers.worker", *arguments],
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def line(self, line: str) -> dict[str, Any]:
+        """Return the answer to a line."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def ask(self, run: Path, **question: Any) -> dict[str, Any]:
+        """Return the answer to a question, which must be answered."""
+        paths = {"to": str(self.folder / "to.safetensors"), "whole_to": str(self.folder / "whole.safetensors")}
+        answer = self.line(json.dumps({"run": str(run)} | paths | question))
+        assert "ok" in answer, answer
+        found: dict[str, Any] = answer["ok"]
+        return found
+
+    def refused(self, run: Path | str, **question: Any) -> str:
+        """Return the sentence of a question that must be refused."""
+        answer = self.line(json.dumps({"run": str(run), "to": str(self.folder / "to.safetensors")} | question))
+        assert set(answer) == {"error"}, answer
+        sentence: str = answer["error"]
+        assert "\n" not in sentence
+        return sentence
+
+
+@pytest.fixture(scope="module")
+def asking(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    """Return one process for all tests."""
+    started = Asking(tmp_path_factory.mktemp("answers"))
+    yield started
+    assert started.process.stdin
+    started.process.stdin.close()
+    assert started.process.wait(timeout=30) == 0
+
+
+@pytest.fixture
+def gpt(trained: Path) -> Path:
+    """Return the folder of a GPT."""
+    return trained / "runs" / "gpt"
+
+
+@pytest.fixture
+def translator(trained: Path) -> Path:
+    """Return the folder of a translator."""
+    return trained / "runs" / "translate"
+
+
+def test_a_gpt_reads_and_continues_a_text(asking: Asking, gpt: Path) -> None:
+    """Guards against an answer about other tokens than those of the recording, or by other weights."""
+    answer = asking.ask(gpt, text=TEXT, **{"continue": 3})
+    recording = store.load(asking.folder / "to.safetensors")
+    (sample,) = recording.samples
+    assert list(sample.reads.pieces) == answer["tokens"]
+    assert answer["task"] == "gpt"
+    assert (answer["whole"], answer["notes"]) == (None, [])
+    assert len(answer["tokens"]) <= answer["typed"] + 3
+    run = Run(gpt)
+    example = run.example(TEXT)
+    assert list(example.target_ids) == list(sample.reads.ids[: answer["typed"]])
+    with torch.no_grad():
+        logits = run.model(torch.tensor([list(sample.reads.ids)]))[0]
+    best = int(logits[answer["typed"] - 1].argmax())
+    token, _, probability, other = answer["next"][answer["typed"] - 1][0]
+    assert (token, other) == (best, None)
+    assert probability == pytest.approx(float(logits[answer["typed"] - 1].softmax(-1)[best]), abs=1e-4)
+    assert len(answer["next"]) == len(answer["tokens"])
+    assert sum(answer["losses"]) == pytest.approx(sum(sample.losses), rel=1e-3)
+    assert recording.step == answer["step"] == run.step
+
+
+def test_a_sentence_is_translated_or_compared_with_its_translation(asking: Asking, translator: Path) -> None:
+    """Guards against a given translation that is ignored, and one by other settings than those of generate.py."""
+    own = asking.ask(translator, source="エミはりんごが好きです。")
+    assert own["tokens"][0] == "<s>"
+    assert own["source"][-1] == "</s>"
+    assert isinstance(own["written"], str)
+    given = asking.ask(translator, source="エミはりんごが好きです。", target="Emi likes apples.")
+    assert given["written"] is None
+    assert "".join(given["tokens"][1:]).replace("▁", " ").strip() == "Emi likes apples."
+    (sample,) = store.load(asking.folder / "to.safetensors").samples
+    assert {kind for kind, _ in sample.weights} == {"encoder", "decoder", "cross"}
+
+
+def test_a_translator_of_both_directions_translates_back(asking: Asking, translator: Path, tmp_path: Path) -> None:
+    """Guards against a source without the mark of the other direction, and a run that never learned to read it."""
+    assert "one direction only" in asking.refused(translator, source="x", reverse=True)
+    both = tmp_path / "both"
+    shutil.copytree(translator, both, symlinks=True)
+    config = (both / "config.yaml").read_text(encoding="utf-8")
+    (both / "config.yaml").write_text(config.replace("both_directions: false", "both_directions: true"), "utf-8")
+    back = asking.ask(both, source="Emi runs.", reverse=True)
+    assert back["source"] == ["<s>", *asking.ask(both, source="Emi runs.")["source"]]
+    run = Run(both)
+    (expected,) = best_translations(run.model, run.tokenizers, ["Emi runs."], TranslationConfig(reverse=True))
+    assert back["written"] == expected.text
+    given = asking.ask(both, source="Emi runs.", target="エミは走る。", reverse=True, removed=[["cross", 0, 0]])
+    assert (given["source"], given["written"]) == (back["source"], None)
+
+
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_the_effect_of_each_head_is_that_of_removing_it(asking: Asking, trained: Path, task: str) -> None:
+    """Guards a table of all heads against effects of another head, word or replacement."""
+    folder = trained / "runs" / task
+    text = {"text": STORY} if task == "gpt" else {"source": "エミは走る。", "target": "Emi runs."}
+    answer = asking.ask(folder, **text)
+    shutil.copy(asking.folder / "to.safetensors", asking.folder / "asked.safetensors")
+    asked = {"run": str(folder), "effects": str(asking.folder / "asked.safetensors")}
+    found = {how: asking.line(json.dumps(asked | {"how": how}))["ok"] for how in ("zero", "mean")}
+    run = Run(folder)
+    assert [tuple(head) for head in found["zero"]["heads"]] == head_places(run.model)
+    assert found["zero"]["left"] == 0
+    known = len(answer["losses"])
+    for how, effects in found.items():
+        assert effects["whole"][:known] == pytest.approx(answer["losses"], abs=1e-4)
+        assert effects["predicts"][:known] == answer["predicts"]
+        assert len(effects["predicts"]) == len(answer["tokens"])
+        for place in (0, -1):
+            removed = asking.ask(folder, **text, removed=[effects["heads"][place]], how=how)
+            assert effects["losses"][place][:known] == pytest.approx(removed["losses"], abs=1e-4)
+            assert effects["losses"][place] != pytest.approx(effects["whole"], abs=1e-4)
+    if known < len(answer["tokens"]):  # the most likely next token, where the text ends
+        assert found["zero"]["predicts"][-1] == answer["next"][-1][0][1]
+        assert found["zero"]["whole"][-1] == pytest.approx(-np.log(answer["next"][-1][0][2]), abs=1e-3)
+    assert found["zero"]["losses"] != found["mean"]["losses"]
+
+
+def test_effects_end_in_time_and_need_their_text(asking: Asking, gpt: Path, translator: Path, tmp_path: Path) -> None:
+    """Guards against a model of many heads that keeps everybody waiting, and the text of another model."""
+    asking.ask(gpt, text=TEXT)
+    recording = asking.folder / "to.safetensors"
+    late = effects_of(EffectsQuestion(gpt, "best", recording, "zero"), Models(), seconds=-1)
+    assert (late["heads"], late["losses"], late["left"]) == ([], [], len(head_places(Run(gpt).model)))
+    for run, file in ((gpt, tmp_path / "x"), (translator, recording)):
+        line = json.dumps({"run": str(run), "effects": str(file)})
+        assert "ask again" in asking.line(line)["error"]
+    assert "'how' must be" in asking.line(json.dumps({"run": str(gpt), "effects": "x", "how": "other"}))["error"]
+    assert "'text' is not" in asking.line(json.dumps({"run": str(gpt), "effects": "x", "text": "x"}))["error"]
+
+
+def test_heads_keep_the_labels_of_the_nearest_recorded_step(asking: Asking, gpt: Path, tmp_path: Path) -> None:
+    """Guards against labels that are measured on a single sentence: a removed head would change its name."""
+    run = tmp_path / "gpt"
+    shutil.copytree(gpt, run, symlinks=True)
+    recorded = store.steps(run)
+    labels = {step: {"decoder": [[f"at {step}", "x"]]} for step in recorded}
+    for step, file in recorded.items():
+        store.write(replace(store.load(file), labels=labels[step]), file)
+    answer = asking.ask(run, text=STORY, removed=[["decoder", 0, 1]])
+    nearest = min(recorded, key=lambda step: abs(step - answer["step"]))
+    for name in ("to", "whole"):
+        assert store.load(asking.folder / f"{name}.safetensors").labels == labels[nearest]
+    (sample,) = store.load(asking.folder / "to.safetensors").samples
+    assert sample.name == "without layer 0 · head 1 (zero ablation)"
+    shutil.rmtree(run / "attention")
+    asking.ask(shutil.copytree(run, tmp_path / "bare", symlinks=True), text=STORY, removed=[["decoder", 0, 1]])
+    both = [store.load(asking.folder / f"{name}.safetensors").labels for name in ("to", "whole")]
+    assert both[0] == both[1] != labels[nearest], "without recordings, those of the whole model"
+
+
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_a_removed_head_equals_a_silenced_one(asking: Asking, trained: Path, task: str) -> None:
+    """Guards against predictions, a recording or an attribution that still contain the head."""
+    folder = trained / "runs" / task
+    kind = "decoder" if task == "gpt" else "cross"
+    text = {"text": STORY} if task == "gpt" else {"source": "エミは走る。", "target": "Emi runs."}
+    answer = asking.ask(folder, **text, removed=[[kind, 0, 1]])
+    recording = store.load(asking.folder / "to.safetensors")
+    (sample,) = recording.samples
+    run = Run(folder)
+    inputs = [torch.tensor([list(sample.reads.ids)])]
+    if sample.source is not None:
+        inputs.insert(0, torch.tensor([list(sample.source.ids)]))
+    with torch.no_grad(), replace_head_outputs(run.model, {(kind, 0, 1): 0.0}):
+        expected = run.model(*inputs)[0].softmax(-1)
+    with torch.no_grad():
+        whole = run.model(*inputs)[0].softmax(-1)
+    for row, tokens in enumerate(answer["next"]):
+        for token, _, probability, before in tokens:
+            assert probability == round(float(expected[row, token]), 6)
+            assert before == round(float(whole[row, token]), 6)
+    part = next(n for n, one in enumerate(recording.parts) if tuple(one) == (kind, 0, 1))
+    assert sample.attribution is not None
+    assert sample.logits is not None
+    assert not sample.attribution[:, part].any()
+    np.testing.assert_allclose(sample.attribution.sum(axis=1), sample.logits, rtol=1e-4, atol=1e-4)
+    before = store.load(asking.folder / "whole.safetensors")
+    assert before.samples[0].reads == sample.reads
+    assert before.samples[0].attribution is not None
+    assert before.samples[0].attribution[:, part].any()
+    assert sum(before.samples[0].losses) == pytest.approx(sum(answer["whole"]["losses"]), rel=1e-3)
+    assert sum(sample.losses) == pytest.approx(sum(answer["losses"]), rel=1e-3)
+
+
+def test_a_layer_is_removed_and_the_mean_is_another_replacement(asking: Asking, gpt: Path) -> None:
+    """Guards against a layer of which only one head is removed, and a mean that is zero."""
+    layer = asking.ask(gpt, text=STORY, removed=[["decoder", 0, None]])
+    heads = asking.ask(gpt, text=STORY, removed=[["decoder", 0, 0], ["decoder", 0, 1]])
+    mean = asking.ask(gpt, text=STORY, removed=[["decoder", 0, None]], how="mean")
+    assert layer["next"] == heads["next"] != mean["next"]
+    assert mean["whole"] == layer["whole"]
+    (sample,) = store.load(asking.folder / "to.safetensors").samples
+    assert sample.attribution is not None
+    assert sample.attribution[:, 1:3].any(), "a mean output contributes to the logits"
+
+
+def test_without_recordings_the_mean_output_is_that_of_each_text(gpt: Path, tmp_path: Path) -> None:
+    """Guards against mean outputs of the first text that anybody asked in all later answers."""
+    run = tmp_path / "gpt"
+    shutil.copytree(gpt, run, symlinks=True)
+    shutil.rmtree(run / "attention")
+    kept = Models().get(run, "best")
+    first, second = (means_of(kept, kept.run.example(text)) for text in (TEXT, STORY))
+    assert first.keys() == second.keys() == set(head_places(kept.run.model))
+    assert not any(torch.equal(first[head], second[head]) for head in first)
+
+
+def test_a_head_is_patched_from_another_text(asking: Asking, gpt: Path) -> None:
+    """Guards against outputs of other positions: with those of the same text, nothing changes."""
+    same = asking.ask(gpt, text="Ken runs.", patch={"text": "Ken runs.", "heads": [["decoder", 0, 1]]})
+    for row in same["next"]:
+        assert all(abs(with_it - without) < 1e-5 for _, _, with_it, without in row)
+    run = Run(gpt)
+    texts = ("Ken", "Emi", "Tom", "Hana", "a pen", "the", "in", "it", "he", "she")
+    lengths = {text: len(run.tokenizers[0].encode(text)) for text in texts}
+    first, other = next((a, b) for a in texts for b in texts if a != b and lengths[a] == lengths[b])
+    longer = next(text for text in (STORY, TEXT) if len(run.tokenizers[0].encode(text)) != lengths[first])
+    changed = asking.ask(gpt, text=first, patch={"text": other, "heads": [["decoder", 0, 1]]})
+    assert any(with_it != without for row in changed["next"] for _, _, with_it, without in row)
+    sentence = asking.refused(gpt, text=first, patch={"text": longer, "heads": [["decoder", 0, 1]]})
+    assert "equal length" in sentence
+
+
+def test_what_cannot_be_answered_is_said_in_a_sentence(asking: Asking, gpt: Path, translator: Path) -> None:
+    """Guards against a process that ends, and a traceback as an answer."""
+    assert asking.line("x") == {"error": "the question is not JSON"}
+    assert asking.line("[" * 50_000) == {"error": "the question is not JSON"}
+    assert asking.line("3") == {"error": "the question is not a JSON object"}
+    assert "2,001 characters" in asking.refused(gpt, text="x" * 2001)
+    assert "the source has" in asking.refused(translator, source="エミは走る。" * 60)
+    assert "is a GPT" in asking.refused(gpt, source="x")
+    assert "is a translator" in asking.refused(translator, text="x")
+    assert "contains no checkpoint" in asking.refused(gpt.parent / "absent", text="x")
+    assert "no such checkpoint" in asking.refused(gpt, text="x", checkpoint="step-00000077")
+    assert "'checkpoint' must be" in asking.refused(gpt, text="x", checkpoint="../../x")
+    assert "no head 9 in decoder layer 0" in asking.refused(gpt, text="x", removed=[["decoder", 0, 9]])
+    assert "'removed' must be" in asking.refused(gpt, text="x", removed=[["decoder", "0", None]])
+    assert "'reverse' must be" in asking.refused(translator, source="x", reverse=1)
+    assert "'reverse' must be" in asking.refused(gpt, text="x", reverse=True)
+    assert "ask one run at a time" in asking.refused(f"{gpt},{translator}", text="x")
+    assert "'how' must be" in asking.refused(gpt, text="x", how="median")
+    assert "the text is empty" in asking.refused(gpt, text=" ")
+    assert "either a text" in asking.refused(gpt)
+    assert asking.ask(gpt, text=TEXT)["task"] == "gpt"
+
+
+def test_of_a_long_text_the_end_is_read(asking: Asking, gpt: Path) -> None:
+    """Guards against an error for the examples that fill the context, and a text that is cut without a word."""
+    answer = asking.ask(gpt, text="Ken runs. " * 60, **{"continue": 5})
+    assert len(answer["tokens"]) == answer["typed"] == 32
+    assert "only the last 32 are read" in answer["notes"][0]
+
+
+def test_a_deleted_checkpoint_and_other_weights_are_noticed(asking: Asking, gpt: Path, tmp_path: Path) -> None:
+    """Guards against answers by weights that are no longer those of the run."""
+    run = tmp_path / "run"
+    shutil.copytree(gpt, run, symlinks=True)
+    before = asking.ask(run, text=TEXT)
+    assert before["step"] == 6
+    last = (run / "checkpoints" / "last").resolve()
+    write_weights_alone(last, 6, Snapshot({name: tensor * 0 for name, tensor in load_weights(last).items()}, {}))
+    assert asking.ask(run, text=TEXT)["losses"] != before["losses"], "the weights in memory are those of another file"
+    shutil.rmtree(run / "checkpoints")
+    assert "contains no checkpoint" in asking.refused(run, text=TEXT)
+
+
+@pytest.mark.parametrize("file", ["config.yaml", "tokenizer.model", f"checkpoints/last/{WEIGHTS}"])
+@pytest.mark.parametrize("content", [None, b"", b"\xff{broken: ["])
+def test_a_damaged_run_is_named_in_a_sentence(
+    asking: Asking, gpt: Path, tmp_path: Path, file: str, content: bytes | None
+) -> None:
+    """Guards against a process that ends, a traceback, and a riddle about a run with a missing or damaged file."""
+    run = tmp_path / "broken"
+    shutil.copytree(gpt, run, symlinks=True)
+    (run / file).unlink()
+    if content is not None:
+        (run / file).write_bytes(content)
+    sentence = asking.refused(run, text=TEXT)
+    assert "the question failed" not in sentence
+    assert "broken" in sentence, "the file is named"
+    assert asking.ask(gpt, text=TEXT)["task"] == "gpt"
+
+
+def test_a_memory_limit_gives_a_sentence(gpt: Path, tmp_path: Path) -> None:
+    """Guards a machine whose memory a model would fill: the process answers, or ends alone."""
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    small = Asking(tmp_path, str(folder), str(1 << 22))
+    assert small.process.stdin
+    small.process.stdin.write(json.dumps({"run": str(gpt), "text": "x", "to": str(tmp_path / "x")}) + "\n")
+    small.process.stdin.close()
+    assert small.process.stdout
+    answer = small.process.stdout.read()
+    assert '"ok"' not in answer
+    small.process.wait(timeout=30)
+
+
+def test_the_process_deletes_its_folder_at_the_end_of_its_input(tmp_path: Path) -> None:
+    """Guards against recordings that stay on the disk after TensorBoard was killed."""
+    folder = tmp_path / "asked"
+    folder.mkdir()
+    (folder / "asked_00001.safetensors").write_bytes(b"x")
+    ended = Asking(tmp_path, str(folder))
+    assert ended.process.stdin
+    ended.process.stdin.close()
+    assert ended.process.wait(timeout=30) == 0
+    deadline = time.monotonic() + 5
+    while folder.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
