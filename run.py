@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from attention_maps.files.file_names import FOLDER
+from attention_maps.notebook import Inline, show_recording
 from attention_maps.record.example import Example
 from attention_maps.record.recording import Recording
 from configs.devices import DEVICES, is_device
@@ -107,8 +108,8 @@ class Run(LoadedRun):
     def attention(self, text: str, target: str | None = None, *, reverse: bool = False) -> Recording:
         """Return the attention maps of a text; of a translator, those of a sentence and its translation.
 
-        target: the translation to read; None for the model's own. reverse: as in `translate`. `recording.show()` shows
-        the maps in a notebook, `recording.weight("He", "Ken", kind="decoder", layer=1)` returns one number, and
+        target: the translation to read; None for the model's own. reverse: as in `translate`.
+        `recording.weight("He", "Ken", kind="decoder", layer=1)` returns one number, and
         `recording.maps(0, "decoder", 1)` those of a layer, [H, Q, K] float32, whose rows sum to 1.
 
         A text longer than the context or `LONGEST_MAP` is cut to its end. Raises UserError for a sentence or target
@@ -118,6 +119,11 @@ class Run(LoadedRun):
             raise UserError(f"{self.name}: an ensemble has no attention maps; load one run at a time")
         with threads_for(self.model, len(text)):  # a text has about as many tokens as letters, or fewer
             return self.record(self.example(text, target, reverse))
+
+    def show(self, text: str, target: str | None = None, **state: Any) -> Inline:
+        """Return the Attention tab with the maps of a text, as the output of a notebook cell. state: where the tab
+        opens, as for `attention_maps.notebook.show_recording`; otherwise as `attention`."""
+        return show_recording(self.attention(text, target), **state)
 
     def record(self, example: Example) -> Recording:
         """Return the recording of an example by the model as it is, in which heads may be removed."""

@@ -17,14 +17,14 @@ from data.tokens.tokenizer import Tokenizer
 from generation.beam_search import beam_search
 from generation.config import TranslationConfig
 from generation.cuda.beam_search import GraphBeamSearch, beam_search_with_graphs
+from generation.ensemble import Ensemble
+from generation.fast_decoding import prepare
 from generation.mbr.epsilon_sampling import epsilon_sampling, seed_of
 from generation.mbr.most_similar import most_similar
 from generation.neighbours.datastore import build_datastore
 from generation.neighbours.translation_memory import TranslationMemory
 from generation.translated import Numbered, Translation, decoded, distinct, longest_target
 from model.encoder_decoder import EncoderDecoder
-from generation.ensemble import Ensemble
-from generation.fast_decoding import prepare
 
 WIDEST = 8
 """Number of samples per sentence (`config.mbr`) above which batches have fewer tokens, so that memory is bounded."""

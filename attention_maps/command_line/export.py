@@ -15,7 +15,6 @@ from attention_maps.base.whole_file import write_whole
 from attention_maps.command_line.loading import also, existing_run, load, recordings
 from attention_maps.command_line.questions import MapSettings, questions
 from attention_maps.draw import pictures
-from attention_maps.draw.lines import lines
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import Readout, alignment, pharaoh
 from attention_maps.record.chosen_map import ChosenMap
@@ -100,7 +99,6 @@ def setting_problems(settings: ExportSettings) -> list[str]:
 
 
 def _png(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
-    from attention_maps.draw import pictures  # matplotlib takes 0.3 s
 
     draw = pictures.heads if settings.head == "all" else pictures.picture
     return draw(asked[0]).png()

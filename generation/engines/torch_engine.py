@@ -7,14 +7,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from data.tokens.tokenizer import Tokenizer
 from generation.config import GenerateConfig
 from generation.cuda.sampling import GraphSampling, generate_with_graphs
+from generation.ensemble import Ensemble
+from generation.fast_decoding import prepare
 from generation.neighbours.translation_memory import TranslationMemory
 from generation.sampling import generate
 from generation.text_generation import BATCH
 from generation.translated import Translation
 from generation.translation import translate
 from model.encoder_decoder import EncoderDecoder
-from generation.ensemble import Ensemble
-from generation.fast_decoding import prepare
 from model.gpt import GPT
 
 
