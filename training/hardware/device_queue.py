@@ -50,16 +50,16 @@ class DeviceQueue:
             if len(self.ends) > UNFINISHED:
                 self.ends.popleft().synchronize()
         delay = UNFINISHED if self.asynchronous else _UNREAD
-        if self.unread and self.unread[0][0] <= self.step - delay:
-            self._read_until(self.step - UNFINISHED if self.asynchronous else self.step)
+        if self.unread and self.unread[0][0] < self.step - delay:
+            self._read_before(self.step - UNFINISHED if self.asynchronous else self.step)
 
     def drain(self) -> None:
         """Wait until all steps are complete, and read all results."""
         while self.ends:
             self.ends.popleft().synchronize()
-        self._read_until(self.step)
+        self._read_before(self.step + 1)
 
-    def _read_until(self, step: int) -> None:
-        while self.unread and self.unread[0][0] <= step:
+    def _read_before(self, step: int) -> None:
+        while self.unread and self.unread[0][0] < step:
             _, results, then = self.unread.popleft()
             then(*results.values())

@@ -120,7 +120,7 @@ def test_a_cpu_is_left_alone() -> None:
     check_attention(odd, CPU)
     assert describe_attention(odd, CPU) == "explicit bfloat16 products"
     before = allowed_kernels()
-    with training_kernels(odd, CPU.device), evaluation_kernels(CPU.device):
+    with training_kernels(odd, CPU.device)(), evaluation_kernels(CPU.device):
         assert allowed_kernels() == before
 
 
