@@ -109,7 +109,7 @@ def test_the_order_of_kernels_is_kept_while_training() -> None:
     config.trainer.deterministic = True
     device = torch.device("cuda")
     query = torch.empty(1, 6, 256, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
-    with training_kernels(config, device):
+    with training_kernels(config, device)():
         assert "flash" in attention_backend(query, query, query, causal=True)
         assert "efficient" in attention_backend(query, query, query, key_mask=torch.ones(1, 256, device="cuda").bool())
 
