@@ -52,8 +52,10 @@ def download(url: str, folder: Path) -> Path:
         name = Path(urllib.parse.unquote(urllib.parse.urlsplit(url).path).replace("\0", "")).name
     except ValueError as error:
         raise DataError(f"{url}: is not a valid URL ({error})") from error
-    # A short name of its own: the URL's may be too long for a file, or that of the note. Its end tells the format.
-    ending = name[-60:] if name not in ("", "..", "validators.json") else "download"
+    # A short name of its own, not hidden: the URL's may be too long for a file, or that of the note. Its end tells the
+    # format.
+    ending = name[-60:].lstrip(".")
+    ending = "download" if ending in ("", "validators.json") else ending
     copy, note = place / ending, place / "validators.json"
     waits = list(_WAITS)
     while True:

@@ -31,6 +31,10 @@ two workers for a GPT of 124 million parameters, and one copy of it."""
 MOST_WORKERS = 8
 """Most batches computed at a time: for sampling, each has a copy of the weights."""
 
+_SMALLEST = 1e-6
+"""Of probabilities and temperatures. CTranslate2 computes in float32, where 1e-50 is 0, which it refuses; at this size
+the most probable token is certain."""
+
 
 class CTranslate2Engine:
     """An exported model (`interop.ctranslate`) on the CPU; an `Engine`."""
@@ -143,8 +147,9 @@ class CTranslate2Engine:
         if config.temperature == 0:
             return options | {"sampling_topk": 1}
         top_k = config.top_k if config.top_k is not None and config.top_k < len(self.target) else 0
-        top_p = 1.0 if config.top_p is None else config.top_p
-        return options | {"sampling_temperature": config.temperature, "sampling_topk": top_k, "sampling_topp": top_p}
+        top_p = 1.0 if config.top_p is None else max(config.top_p, _SMALLEST)
+        temperature = max(config.temperature, _SMALLEST)
+        return options | {"sampling_temperature": temperature, "sampling_topk": top_k, "sampling_topp": top_p}
 
     def _pieces(self, tokens: list[int]) -> list[str]:
         return [self.target[token] for token in tokens]

@@ -186,6 +186,14 @@ def test_a_file_is_fetched_again_where_the_note_of_its_version_is_damaged(server
     assert json.loads(first.with_name("validators.json").read_text("utf-8"))
 
 
+@pytest.mark.parametrize(("path", "name"), [(".hidden", "hidden"), ("..txt", "txt"), ("a.txt", "a.txt")])
+def test_a_copy_is_never_a_hidden_file(server, tmp_path: Path, path: str, name: str) -> None:
+    """Guards against a copy in the cache that looks like a partial file."""
+    address, folder, _ = server
+    write(folder / path, "text")
+    assert download(f"{address}/{path}", tmp_path / "copies").name == name
+
+
 def test_a_copy_of_an_address_serves_when_the_server_is_gone(server, tmp_path: Path) -> None:
     """Guards offline training: a downloaded file needs no network."""
     address, folder, _ = server

@@ -136,6 +136,18 @@ def test_seeds_choose_texts(tokenizer: Tokenizer, exported: Path) -> None:
     texts(engine.sample([5], 1, 2**63 - 1), 1)
 
 
+@pytest.mark.parametrize("options", [{"top_p": 1e-300}, {"temperature": 1e-300}])
+def test_numbers_that_float32_cannot_hold_leave_the_most_probable_token(
+    tokenizer: Tokenizer, exported: Path, options: dict[str, float]
+) -> None:
+    """Guards against a traceback: CTranslate2 reads 1e-300 as 0, which it refuses."""
+    best, found = (
+        texts(CTranslate2Engine(exported, [tokenizer], CONTEXT, config).sample([5], 1, 1), 1)
+        for config in (GenerateConfig(max_tokens=8, temperature=0), GenerateConfig(max_tokens=8, **options))  # type: ignore[arg-type]
+    )
+    assert found == best
+
+
 @pytest.mark.parametrize("options", [{}, {"top_k": 4}, {"top_p": 0.7}, {"top_k": 6, "top_p": 0.6}, {"top_k": 10**9}])
 def test_the_distribution_is_that_of_torch(
     gpt: GPT, tokenizer: Tokenizer, exported: Path, options: dict[str, float]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer
 
 from configs.errors import UserError
-from data.tokens.loading import load_tokenizer
+from data.tokens.loading import load_tokenizer, tokenizer_from
 from data.tokens.tokenizer import Tokenizer
 from generation.text_generation import StreamingDecoder
 from interop.pretrained.folder import read_folder
@@ -55,6 +56,17 @@ def test_ids_of_a_translator_are_those_of_transformers(marian: Path) -> None:
     assert source.unk_id in source.encode("🎉")
     assert (source.eos_id, source.pad_id, target.bos_id) == (0, source.vocab_size - 1, source.vocab_size - 1)
     assert target.bos_id in target.never_written
+
+
+def test_a_translator_with_a_piece_that_is_not_utf8_is_damaged(marian: Path) -> None:
+    """Guards against a traceback at the first word that contains the piece: SentencePiece loads such a model."""
+    source, _ = imported_tokenizers(read_folder(marian))
+    content = json.loads(source.model)
+    model = base64.b64decode(content["sentencepiece"]).replace("\u2581".encode(), b"\xbb\x96\x81", 1)
+    damaged = json.dumps(content | {"sentencepiece": base64.b64encode(model).decode()}).encode()
+    assert tokenizer_from(source.model, source.suffix).vocab_size == source.vocab_size
+    with pytest.raises(ValueError, match="utf-8"):
+        tokenizer_from(damaged, source.suffix)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "marian"])
