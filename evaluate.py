@@ -25,9 +25,9 @@ def evaluate(settings: EvaluateSettings) -> None:
     with importing():  # late, so that --help and errors need not wait a second for torch
         from configs.errors import UserError
         from run import Run
+        from training.evaluation.reports.evaluated_run import moved, prepare_subject
         from training.evaluation.reports.report import report
         from training.evaluation.reports.result import result_path, save_result
-        from training.evaluation.reports.subject import moved, prepare_subject
         from training.hardware.device import choose_hardware
         from training.hardware.out_of_memory import advised
         from training.run_folder.log import wrapped

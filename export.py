@@ -25,9 +25,9 @@ def export(settings: ExportSettings) -> None:
     with importing():  # late, so that --help and errors need not wait a second for torch
         from dataclasses import asdict
 
+        from configs.atomic_folder import check_new, whole_folder
         from configs.errors import UserError
         from configs.program import expanded
-        from configs.whole_folder import check_new, whole_folder
         from interop.formats import exporter
         from interop.full_disk import disk_errors
         from interop.trained import Trained

@@ -36,8 +36,8 @@ def generate(config: GenerateConfig, typed_keys: set[str]) -> None:
     typed_keys: the settings that the user gave."""
     with importing():  # late, so that --help and errors appear at once
         from generation.engines.requirements import engine_problems
+        from generation.input_warnings import SourceNotes
         from generation.line_translation import translate_lines
-        from generation.source_notes import SourceNotes
         from generation.text_generation import write_samples
         from training.hardware.out_of_memory import advised
         from training.run_folder.saved_config import load_config, named_runs

@@ -16,22 +16,22 @@ from attention_maps.record.recording import Recording
 from configs.devices import DEVICES, is_device
 from configs.errors import UserError
 from configs.run_contents import check_contents
-from data.batches.sources import source_ids
+from data.batches.source_sentences import source_ids
 from data.tokens.tokenizer import Tokenizer
 from generation.config import GenerateConfig, SamplingConfig, TranslationConfig, problems, task_problems
 from generation.engines.torch_engine import TorchEngine
 from generation.neighbours.translation_memory import load_memory
 from generation.recorded_maps import GeneratedMaps
 from generation.text_generation import continuation
-from generation.translated import Translation
 from generation.translation import best_translations
+from generation.translation_result import Translation
 from interpretability.recorder import record
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.size import count_parameters
 from training.evaluation.reports.bootstrap import Figure
+from training.hardware.bfloat16 import decoding_format
 from training.hardware.device import choose_device
-from training.hardware.number_format import decoding_format
 from training.hardware.threads import threads_for
 from training.run_folder.loaded_run import LoadedRun
 
@@ -168,9 +168,9 @@ class Run(LoadedRun):
         `evaluate.py`, which has more settings. Nothing is written. Raises UserError, also if the data are not there.
         """
         # Late: reading data imports `datasets`, for which the other methods need not wait.
+        from training.evaluation.reports.evaluated_run import moved, prepare_subject
         from training.evaluation.reports.report import report
         from training.evaluation.reports.settings import EvaluateSettings, evaluation_problems, run_problems
-        from training.evaluation.reports.subject import moved, prepare_subject
 
         decoding: Any = {"beam_size": beam_size, "length_penalty": length_penalty, "reverse": reverse}
         settings = EvaluateSettings(self.name, split, stride=stride, resamples=resamples, **decoding)

@@ -12,7 +12,7 @@ with importing():
     from training.command_line import requested_runs, swept_by_hydra
     from training.config import TrainConfig
     from training.processes.opening import opened_processes
-    from training.processes.processes import SINGLE, Processes
+    from training.processes.single_process import SINGLE, Processes
     from training.stop_request import Interrupted
 
 
@@ -45,9 +45,8 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
     with importing():
         import torch
 
-        from data.prepare import prepare
+        from data.token_cache import prepare
         from model.size import flops_per_token
-        from training.announcement import about, announce
         from training.checkpoints.loading import resume_hint
         from training.evaluation.evaluators import evaluator_for
         from training.hardware.apple_gpu import check_apple_gpu
@@ -55,12 +54,13 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
         from training.hardware.gpu_attention import check_attention
         from training.hardware.out_of_memory import advised, training_advice
         from training.hardware.reproducibility import set_deterministic
-        from training.processes.same import check_same
+        from training.processes.same_data import check_same
         from training.reference_curves.curve import closing_lines
+        from training.run_folder.initial_state import opened_folder, restore, save_inputs, starting_point
         from training.run_folder.loaded_run import build_model
         from training.run_folder.log import opened_log
-        from training.run_folder.starting_point import opened_folder, restore, save_inputs, starting_point
         from training.run_folder.step_report import final_lines
+        from training.run_summary import about, announce
         from training.trainer import Trainer
 
     # Where training starts: nowhere, at the weights of another model, or at the last checkpoint of a run to resume.

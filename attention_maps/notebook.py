@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+from attention_maps.base.atomic_file import write_whole
 from attention_maps.base.errors import UserError
-from attention_maps.base.whole_file import write_whole
 from attention_maps.command_line.loading import existing_run, load, recordings
 from attention_maps.command_line.page import page
 from attention_maps.command_line.page_data import page_data, thinned

@@ -146,7 +146,7 @@ def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) 
 
     from benchmarks.device import device
     from benchmarks.peers.hugging_face import pegasus
-    from generation.translated import longest_target
+    from generation.translation_result import longest_target
 
     model, (tokenizer,), texts = loaded(run, sentences)
     peer, context = pegasus(model).to(device(), getattr(torch, dtype)), model.config.context

@@ -15,8 +15,8 @@ from benchmarks.inputs import zipf_ids
 from configs.compose import compose_config
 from data.batches.batch import BatchStream
 from data.batches.windows import WindowStream
-from data.prepare import prepare
-from data.prepared import PreparedPairs, PreparedText
+from data.token_cache import prepare
+from data.training_data import PreparedPairs, PreparedText
 from model.gpt import GPT
 from model.size import flops_per_token
 from training.config import TrainConfig, problems

@@ -17,7 +17,7 @@ from benchmarks.contender import Benchmark, Comparison, Contender, Step
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.inputs import Shape
 from configs.errors import UserError
-from data.processes import cores
+from data.cpu_cores import cores
 
 # Each function imports our code and torch itself: their memory must not be charged to the peers.
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def ours(name: str, batch: int, weights: str = "") -> Step:
     from generation.config import SamplingConfig
     from generation.fast_decoding import prepare
     from generation.sampling import generate
-    from training.hardware.number_format import decoding_format
+    from training.hardware.bfloat16 import decoding_format
 
     place, (plain, shape) = our_device(), random_gpt(name)
     chosen = weights or decoding_format(place, sum(parameter.numel() for parameter in plain.parameters()))

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.contender import Benchmark, Comparison, Contender
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.inputs import existing, model_settings
-from data.prepared import Prepared
+from data.training_data import Prepared
 from model.encoder_decoder import EncoderDecoder
 
 MODEL = {"layers": 3, "heads": 4, "width": 256, "context": 64, "dropout": 0.1}

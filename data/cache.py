@@ -12,8 +12,8 @@ from typing import Any
 
 from filelock import FileLock
 
+from configs.atomic_file import flush
 from configs.program import expanded
-from configs.whole_file import flush
 from data.config import DataConfig
 from data.errors import DataError
 

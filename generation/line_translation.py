@@ -13,9 +13,9 @@ from tqdm import tqdm
 from configs.errors import UserError
 from generation.config import TranslationConfig
 from generation.engines.engine import Engine
-from generation.source_notes import SourceNotes
+from generation.input_warnings import SourceNotes
 from generation.standard_input import up_to_failure
-from generation.translated import Translation, cell
+from generation.translation_result import Translation, cell
 
 
 def translate_lines(

@@ -9,9 +9,9 @@ from pathlib import Path
 from attention_maps.files import store
 from attention_maps.record.example import Example
 from configs.errors import UserError
-from data.batches.sources import source_ids
+from data.batches.source_sentences import source_ids
 from data.tokens.tokenizer import Tokenizer
-from generation.translated import Translation
+from generation.translation_result import Translation
 from interpretability.recorder import record
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

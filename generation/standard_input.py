@@ -13,7 +13,7 @@ from typing import cast
 
 from configs.errors import UserError
 from data.sources.encodings import SAMPLE, advice, likely, seven_bit
-from data.sources.paths.foreign import foreign_start
+from data.sources.paths.not_data import foreign_start
 
 COMMANDS = ("help", "quit", "exit")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from data.tokens.tokenizer import Tokenizer
 from generation.config import WritingConfig
 from generation.engines.engine import Engine
-from generation.source_notes import unknown_characters
+from generation.input_warnings import unknown_characters
 
 BATCH = 32
 """Number of samples generated at a time: a batch costs little more than a single text."""

@@ -23,7 +23,7 @@ from generation.mbr.epsilon_sampling import epsilon_sampling, seed_of
 from generation.mbr.most_similar import most_similar
 from generation.neighbours.datastore import build_datastore
 from generation.neighbours.translation_memory import TranslationMemory
-from generation.translated import Numbered, Translation, decoded, distinct, longest_target
+from generation.translation_result import Numbered, Translation, decoded, distinct, longest_target
 from model.encoder_decoder import EncoderDecoder
 
 WIDEST = 8

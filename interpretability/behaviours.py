@@ -16,8 +16,8 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from attention_maps.record.evaluation_mode import undisturbed
 from attention_maps.record.recording import Measures
-from attention_maps.record.undisturbed import undisturbed
 from interpretability.residual_stream import without_scale
 from model.blocks import DecoderBlock
 from model.gpt import GPT

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from attention_maps.record.evaluation_mode import undisturbed
 from attention_maps.record.example import Example, Pieces
 from attention_maps.record.measures import head_labels, head_measures, rollout
 from attention_maps.record.recording import KINDS, Key, Measures, Recording, Sample, Score, tokens
-from attention_maps.record.undisturbed import undisturbed
 from interpretability.behaviours import behaviours_in
-from interpretability.readout import Readout
+from interpretability.predictions import Readout
 from interpretability.residual_stream import ResidualStream, record_residual_stream
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

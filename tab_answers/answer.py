@@ -10,12 +10,12 @@ from attention_maps.record.example import Example
 from attention_maps.record.recording import Recording
 from interpretability.ablation import replace_head_outputs
 from run import Run
-from tab_answers.changes import changed_outputs
 from tab_answers.models import KeptModel, Labels, Models
 from tab_answers.predictions import logits_of, losses_of, next_tokens
 from tab_answers.question import Question
-from tab_answers.recorded import labels_of
-from tab_answers.texts import check_task, continued, notes_on
+from tab_answers.question_text import check_task, continued, notes_on
+from tab_answers.replaced_outputs import changed_outputs
+from tab_answers.run_recordings import labels_of
 from training.hardware.threads import threads_for
 
 

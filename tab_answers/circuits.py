@@ -13,10 +13,10 @@ from configs.errors import UserError
 from data.tokens.tokenizer import Tokenizer
 from interpretability.circuits import TokenTable, circuits
 from run import Run
-from tab_answers.changes import heads_of
 from tab_answers.models import Models
 from tab_answers.question import CircuitQuestion
-from tab_answers.recorded import recorded_examples
+from tab_answers.replaced_outputs import heads_of
+from tab_answers.run_recordings import recorded_examples
 
 LARGEST_TABLE = 300
 """Maximum number of tokens of either side of a table that is sent as a whole."""

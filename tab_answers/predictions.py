@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attention_maps.record.evaluation_mode import undisturbed
 from attention_maps.record.example import Example
-from attention_maps.record.undisturbed import undisturbed
 from run import Run
-from tab_answers.changes import inputs_of
+from tab_answers.replaced_outputs import inputs_of
 
 TOP = 5
 """Number of next tokens listed for each of the two models."""

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.conftest import ROOT, TINY, environment
-from training.run_folder.earlier_points import EarlierPoints
+from training.run_folder.earlier_curves import EarlierPoints
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -12,7 +12,7 @@ from configs.errors import UserError
 from configs.literals import literal
 from configs.program import expanded
 from training.config import TrainConfig, problems
-from training.run_folder.origin import inherited, read_origin
+from training.run_folder.init_from import inherited, read_origin
 from training.run_folder.saved_config import load_config, run_and_checkpoint, to_omegaconf
 from training.schedule import WARMUP_SHARE
 

@@ -16,8 +16,8 @@ from model.gpt import GPT
 from model.layers import capped
 from training.guided_alignment.guidance import Guidance
 from training.optimizer.optimizer import Optimizer
-from training.optimizer.weights import Weights
-from training.processes.processes import Processes
+from training.optimizer.weights_and_gradients import Weights
+from training.processes.single_process import Processes
 
 LossAndGradient = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
 

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from configs.atomic_file import write_whole
 from configs.errors import DIVERGED
-from configs.whole_file import write_whole
 from data.batches.batch import Batch
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -26,7 +26,7 @@ from training.guided_alignment.guidance import Guidance
 from training.hardware.compilation import eagerly
 from training.hardware.reproducibility import random_state, restore_random_state
 from training.loss import TrainingLoss, batch_loss
-from training.processes.processes import Processes
+from training.processes.single_process import Processes
 from training.run_folder.loaded_run import Model
 
 BAD_BATCH = "bad_batch.json"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from attention_maps.config import AttentionConfig
 from training.config import ScheduleConfig, TrainerConfig
-from training.progress import Progress
+from training.counters import Progress
 
 WARMUP_SHARE = 0.1
 """Maximum warm-up as a fraction of the budget; for a budget in steps, only if the warm-up is not set by the user."""

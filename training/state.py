@@ -9,11 +9,11 @@ from torch import Tensor
 from configs.errors import check_finite
 from data.batches.batch import BatchStream, FirstBatches
 from training.config import TrainConfig
+from training.counters import Interval, Progress
 from training.hardware.device import Hardware
 from training.hardware.reproducibility import random_state, restore_random_state
 from training.optimizer.optimizer import Optimizer
-from training.processes.processes import Processes
-from training.progress import Interval, Progress
+from training.processes.single_process import Processes
 from training.run_folder.loaded_run import Model
 from training.sharding.choice import weights_for
 

@@ -13,13 +13,14 @@ from signal import Signals
 import torch
 from tqdm import tqdm
 
-from attention_maps.record.undisturbed import undisturbed
+from attention_maps.record.evaluation_mode import undisturbed
 from configs.errors import UserError, check_finite
 from data.batches.batch import Batch, BatchStream
 from training.checkpoints.early_weights import is_early
 from training.checkpoints.loading import resume_hint
 from training.checkpoints.shared_saver import saver_for
 from training.config import TrainConfig
+from training.counters import Interval
 from training.guided_alignment.guidance import guidance_for
 from training.hardware.compilation import eagerly, training_loss
 from training.hardware.device import Hardware
@@ -29,8 +30,7 @@ from training.hardware.profiling import profiler
 from training.hardware.recomputation import recompute_activations
 from training.hardware.reproducibility import random_state, seed_process
 from training.non_finite import NonFinite
-from training.processes.processes import SINGLE, Processes
-from training.progress import Interval
+from training.processes.single_process import SINGLE, Processes
 from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog
 from training.run_folder.step_report import StepLog

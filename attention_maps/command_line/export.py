@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from attention_maps.base.atomic_file import write_whole
 from attention_maps.base.errors import UserError
 from attention_maps.base.program import expanded
-from attention_maps.base.whole_file import write_whole
 from attention_maps.command_line.loading import also, existing_run, load, recordings
 from attention_maps.command_line.questions import MapSettings, questions
 from attention_maps.draw import pictures

@@ -35,9 +35,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from safetensors.numpy import save as serialised
 
+from attention_maps.base.atomic_file import flush, write_whole
 from attention_maps.base.errors import UserError
 from attention_maps.base.run_contents import leads_out
-from attention_maps.base.whole_file import flush, write_whole
 from attention_maps.files import recording_checks as checks
 from attention_maps.files.errors import Damaged
 from attention_maps.files.file_names import FOLDER, numbered

@@ -11,8 +11,8 @@ from torch import nn
 from attention_maps.base.errors import UserError
 from attention_maps.hugging_face.labels import Tokenizers, of_sides
 from attention_maps.hugging_face.record import Layers, core, record_attention
+from attention_maps.record.evaluation_mode import undisturbed
 from attention_maps.record.recording import Recording
-from attention_maps.record.undisturbed import undisturbed
 
 Text = str | tuple[str, str]
 """A text, or a sentence and its translation; an encoder-decoder continues a sentence alone with its own translation."""

@@ -19,9 +19,9 @@ from werkzeug.wrappers import Request, Response
 from attention_maps.files.errors import NotThere, Refusal
 from attention_maps.files.file_names import ASKED
 from attention_maps.files.recording_checks import AXES, KINDS, READOUTS
-from attention_maps.tensorboard.posted import check_asker, posted_json
 from attention_maps.tensorboard.questions import Questions, both_directions, checkpoints
 from attention_maps.tensorboard.recording_reader import RecordingReader
+from attention_maps.tensorboard.request_checks import check_asker, posted_json
 from attention_maps.tensorboard.runs import Runs, newest, roots
 from attention_maps.tensorboard.token_pairs import Pair, pair_weights, parse_positions
 

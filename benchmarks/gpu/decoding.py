@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from benchmarks.contender import Contender, Step
+from benchmarks.gpu.contenders import together, turns
 from benchmarks.gpu.figures import Figure
 from benchmarks.gpu.stage import Measurement, StageSettings, stage
-from benchmarks.gpu.turns import together, turns
 from benchmarks.report import number
 from benchmarks.results import Row
 from benchmarks.sample import SHAPES
@@ -22,8 +22,8 @@ from generation.cuda.beam_search import beam_search_with_graphs
 from generation.fast_decoding import prepare
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
+from training.hardware.bfloat16 import decoding_format
 from training.hardware.device import choose_hardware
-from training.hardware.number_format import decoding_format
 
 BATCHES = (1, 32, 256)
 BEAM_SIZE, SENTENCES, SOURCE_TOKENS, TARGET_TOKENS = 5, 64, 24, 40

@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.report import markdown_table
 from benchmarks.results import CUT
-from configs.whole_file import write_whole
+from configs.atomic_file import write_whole
 
 MEASURED = "measured"
 COMPLETE, INCOMPLETE = "complete", "incomplete"

@@ -31,9 +31,9 @@ from benchmarks.harness import ROOT, environment
 from benchmarks.inputs import absolute
 from benchmarks.machine import commit
 from benchmarks.results import CUT
+from configs.atomic_file import remove_partial
 from configs.errors import UserError
 from configs.program import expanded
-from configs.whole_file import remove_partial
 
 BUDGETS = {
     "text": 100,  # data and start 15 s, 60 s of training including compilation, evaluation

@@ -19,7 +19,7 @@ import pytest
 from benchmarks.gpu.figures import MEASURED, RUNNING, WHOLE, Figure, Results
 from benchmarks.gpu.stage import Measurement, Report, StageSettings, answers, stage
 from benchmarks.harness import ROOT, environment
-from data.processes import cores
+from data.cpu_cores import cores
 
 SLOWEST = ("test_gpu_step.py", "test_gpu_sharding.py", "test_gpu_decoding.py", "test_gpu_attention.py")
 """Test files that compile much, the slowest first; the others follow."""

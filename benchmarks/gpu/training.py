@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.contender import Contender
+from benchmarks.gpu.contenders import together, turns
 from benchmarks.gpu.figures import Figure
 from benchmarks.gpu.stage import Measurement, StageSettings, stage
-from benchmarks.gpu.turns import together, turns
 from benchmarks.harness import environment
 from benchmarks.inputs import Shape, absolute, model_settings
 from benchmarks.report import number

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from data.batches.batch import IGNORED, Batch, BatchStream
-from data.batches.buckets import Bucketed, Ints, sorted_batches, training_batches
-from data.batches.sources import SpecialIds, reversed_tag, source_ids
+from data.batches.epoch_order import Bucketed, Ints, sorted_batches, training_batches
+from data.batches.source_sentences import SpecialIds, reversed_tag, source_ids
 from data.tokens.token_rows import TokenRows, joined, prefixed, token_rows_of
 from data.tokens.tokenizer import Tokenizer
 

@@ -12,8 +12,8 @@ from configs.errors import UserError
 from configs.program import run_guarded
 from configs.settings import describe, read_settings
 from data.primer import rows
+from data.primer.alignment_picture import links, picture
 from data.primer.corpus import Row, sides
-from data.primer.drawing import links, picture
 
 HELP = """Write the built-in English-Japanese corpus to standard output.
 

@@ -8,6 +8,7 @@ from operator import itemgetter
 
 from tqdm import tqdm
 
+from data.cpu_cores import uncollected, workers
 from data.primer import constructions  # noqa: F401  (registers the constructions)
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.sentences import Sentence, derive
@@ -15,7 +16,6 @@ from data.primer.grammar.tree import alignment, antecedents, segments
 from data.primer.splits import parts, quotas, split
 from data.primer.stories import story_row
 from data.primer.stream import Draw, Drawn, Row, drawn
-from data.processes import uncollected, workers
 
 PATIENCE = 200
 """Number of derivations per requested row after which the corpus counts as exhausted."""

@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 
 from configs.program import exit_code_of
+from data.primer.alignment_picture import links, picture
 from data.primer.corpus import sentence_columns
-from data.primer.drawing import links, picture
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.sentences import CONSTRUCTIONS, finish
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from data.primer.asking import Asked, about_turn, choose, first_word, in_words
-from data.primer.figures import Figure
+from data.primer.characters import Figure
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.tree import Word, Written, alignment, antecedents, referents, segments, write
 from data.primer.plots import PLOTS, WITH_PEOPLE
 from data.primer.splits import split
+from data.primer.story_questions import Asked, about_turn, choose, first_word, in_words
+from data.primer.storyteller import Teller
 from data.primer.stream import Drawn
-from data.primer.telling import Teller
 
 TWO_ACTS = 0.25
 """Fraction of the stories about people that have two acts with the same people."""
@@ -56,7 +56,7 @@ def ambiguous(teller: Teller) -> bool:
 def story_row(chooser: Chooser) -> Drawn:
     """Generate a story row, its combinations of words, and both sides without questions. Columns: text, japanese,
     alignment, words (spans of both sides), antecedents (spans in the text), mentions, referents, names, turns and
-    turn_questions (see `data.coreference`), questions (see `question_columns`), construction (the names of the plots), and
+    turn_questions (see `training.evaluation.coreference`), questions (see `question_columns`), construction (the names of the plots), and
     split."""
     teller, names, combinations = tell(chooser)
     asked: list[Asked] = []
@@ -94,7 +94,7 @@ def place(written: Written, word: Word) -> int:
 
 def question_columns(written: Written, asked: list[Asked], figures: list[Figure]) -> list[list[int]]:
     """Return [start of the question, start of the answer, end of the noun in it, start, end of the mention in the story
-    that the answer repeats, referent, all referents of its kind] of each question (see `data.coreference`). The mention
+    that the answer repeats, referent, all referents of its kind] of each question (see `training.evaluation.coreference`). The mention
     is the last one by a noun up to the sentence that tells the answer."""
     known: dict[str, int] = {}
     mentions = sorted(written.mentions, key=lambda mention: (mention.start, mention.end))
@@ -121,7 +121,7 @@ def turn_questions(written: Written, chooser: Chooser, teller: Teller) -> list[s
 
 
 def mention_columns(written: Written) -> dict[str, Any]:
-    """Return the columns for `data.coreference`. Referents are numbered in order of appearance, one per name."""
+    """Return the columns for `training.evaluation.coreference`. Referents are numbered in order of appearance, one per name."""
     known: dict[str, int] = {}
     columns: dict[str, Any] = {"mentions": [], "referents": [], "names": [], "turns": []}
     for mention in sorted(written.mentions, key=lambda mention: (mention.start, mention.end)):

@@ -93,7 +93,7 @@ def _workers(kind: str, seed: int, processes: int) -> Iterator[list[IO[bytes]]]:
         running = []
         for first in range(processes):
             process = subprocess.Popen(
-                [sys.executable, "-m", "data.primer.worker", kind, str(seed), str(first), str(processes)],
+                [sys.executable, "-m", "data.primer.worker_process", kind, str(seed), str(first), str(processes)],
                 cwd=_ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -23,7 +23,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from configs.whole_file import flush, write_whole
+from configs.atomic_file import flush, write_whole
 from data.errors import DataError
 
 _TIMEOUT = 30  # seconds without a response

@@ -21,8 +21,8 @@ from data.errors import DataError
 from data.sources.compressed import is_archive, open_bytes, plain_name, unpack
 from data.sources.download import download, is_url
 from data.sources.formats import markup
-from data.sources.paths.foreign import check_kind, foreign
-from data.sources.paths.partners import partners
+from data.sources.paths.aligned_files import partners
+from data.sources.paths.not_data import check_kind, foreign
 from data.sources.text_files import scan
 
 SPLIT_NAMES = dict.fromkeys(("train", "training"), "train") | {"test": "test"}

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from data.cache import CORPUS, cache_folder, cached_folder, content_key, read_prepared
 from data.config import HUB_ONLY, DataConfig
+from data.cpu_cores import uncollected
 from data.errors import DataError
-from data.processes import uncollected
 from data.sources.arrow_file import arrow_table
 from data.sources.compressed import plain_name
 from data.sources.files import Located, locate

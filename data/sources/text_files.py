@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from configs.whole_file import write_whole
+from configs.atomic_file import write_whole
 from data.errors import DataError
 from data.sources.compressed import open_bytes, plain_name
 from data.sources.encodings import SAMPLE, advice, likely, marked, seven_bit

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import sentencepiece
 
-from data.processes import workers
+from data.cpu_cores import workers
 from data.tokens.pretrained_tokenizer import BYTE, PretrainedTokenizer, without_surrogates
 
 _LANGUAGE = re.compile(r">>[^<>]*<<")

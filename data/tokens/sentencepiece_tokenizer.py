@@ -11,7 +11,7 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from data.config import TokenizerConfig
-from data.processes import workers
+from data.cpu_cores import workers
 from data.tokens.tokenizer import LABELS, Tokenizer
 from data.tokens.tokenizer_training import SPECIAL_NAMES, train_model
 

@@ -17,12 +17,12 @@ from typing import Any
 import ctranslate2
 
 from configs.errors import UserError
-from data.batches.sources import source_ids
-from data.processes import cores
+from data.batches.source_sentences import source_ids
+from data.cpu_cores import cores
 from data.tokens.tokenizer import Tokenizer
 from generation.config import GenerateConfig
 from generation.engines.requirements import FORMATS
-from generation.translated import Translation, decoded, longest_target
+from generation.translation_result import Translation, decoded, longest_target
 
 LARGE = 200_000_000
 """Bytes of weights from which all threads share a batch, whose time goes into reading the weights: 1.3 times as fast as

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from data.tokens.tokenizer import Tokenizer
-from generation.translated import Translation
+from generation.translation_result import Translation
 
 
 class Engine(Protocol):

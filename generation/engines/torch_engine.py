@@ -12,8 +12,8 @@ from generation.fast_decoding import prepare
 from generation.neighbours.translation_memory import TranslationMemory
 from generation.sampling import generate
 from generation.text_generation import BATCH
-from generation.translated import Translation
 from generation.translation import translate
+from generation.translation_result import Translation
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from generation.translated import Translation
+from generation.translation_result import Translation
 
 ORDERS = range(1, 7)
 """Lengths of the n-grams of chrF."""

@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from data.batches.batch import IGNORED
-from data.batches.buckets import Ints, sorted_batches
+from data.batches.epoch_order import Ints, sorted_batches
 from data.batches.pairs import Pairs
-from data.batches.sources import source_ids
+from data.batches.source_sentences import source_ids
 from data.tokens.token_rows import token_rows_of
 from data.tokens.tokenizer import Tokenizer
 from generation.config import NeighbourConfig, TranslationConfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interop.family import foreign_options
+from interop.imported_options import foreign_options
 from model.config import ModelConfig
 
 FORMAT = 3

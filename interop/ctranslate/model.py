@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from configs.errors import UserError
 from interop.ctranslate.limits import refusals
-from interop.family import advised
+from interop.imported_options import advised
 from model.blocks import CrossDecoderBlock, DecoderBlock, EncoderBlock
 from model.config import ModelConfig
 from model.embedding import Embedding, SinusoidalPositions

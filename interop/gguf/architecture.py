@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from configs.errors import UserError
-from interop.family import advised, foreign_options
+from interop.imported_options import advised, foreign_options
 from model.config import ModelConfig
 
 INTERLEAVED = ("llama", "arcee")

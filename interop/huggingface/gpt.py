@@ -10,8 +10,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from configs.errors import UserError
-from interop.family import advised, foreign_options
 from interop.huggingface.weights import Weights, each_head_its_key, layer
+from interop.imported_options import advised, foreign_options
 from interop.pretrained.architecture import Shapes
 from interop.pretrained.architectures import ARCHITECTURES
 from interop.pretrained.conversion import to_theirs

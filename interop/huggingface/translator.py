@@ -17,9 +17,9 @@ from transformers import PegasusConfig, PegasusForConditionalGeneration, PreTrai
 
 from configs.errors import UserError
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
-from interop.family import advised, foreign_options
 from interop.huggingface.modeling_chumoku import ChumokuConfig, ChumokuForSeq2SeqLM
 from interop.huggingface.weights import ACTIVATIONS, Weights, each_head_its_key, layer, load, split
+from interop.imported_options import advised, foreign_options
 from model.blocks import CrossDecoderBlock, DecoderBlock, EncoderBlock
 from model.embedding import Embedding
 from model.encoder_decoder import EncoderDecoder

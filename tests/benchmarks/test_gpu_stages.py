@@ -18,19 +18,19 @@ from benchmarks.gpu import run as stages
 from benchmarks.gpu import stage as one_stage
 from benchmarks.gpu import tests as gpu_tests
 from benchmarks.gpu.attention import Case, inputs, line, operations
+from benchmarks.gpu.contenders import together
 from benchmarks.gpu.figures import CUT, MEASURED, NO_TIME, WHOLE, Figure, Results, comparison, table
 from benchmarks.gpu.gradients import compared
 from benchmarks.gpu.quality import TEXT, TRANSLATION, Progress, lengths
 from benchmarks.gpu.run import BUDGETS, GPUSettings, gpu, locked, wanted
 from benchmarks.gpu.stage import Measurement, StageSettings, children, single, stage
 from benchmarks.gpu.training import line as training_line
-from benchmarks.gpu.turns import together
 from benchmarks.inputs import zipf_ids
 from benchmarks.machine import commit
 from benchmarks.results import Row
 from benchmarks.table import NOTHING_ON_A_GPU, gpu_tables
 from configs.errors import UserError
-from training.optimizer.weights import Weights
+from training.optimizer.weights_and_gradients import Weights
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ import pytest
 from data.cache import cached_folder
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
-from data.prepare import prepare
 from data.sources.text_files import _REMEMBER, scan
+from data.token_cache import prepare
 from tests.data.conftest import made_pairs, made_text
 
 CHAR = TokenizerConfig(kind="char")
@@ -167,8 +167,8 @@ def test_processes_that_start_together_share_one_preparation(tmp_path: Path) -> 
     program = (
         "import json, sys\n"
         "from data.config import DataConfig, TokenizerConfig\n"
-        "from data.prepare import prepare\n"
-        "import data.prepare as module\n"
+        "from data.token_cache import prepare\n"
+        "import data.token_cache as module\n"
         "built = []\n"
         "whole = module._write_tokens\n"
         "module._write_tokens = lambda *parts: (built.append(1), whole(*parts))\n"
@@ -199,7 +199,7 @@ def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(tmp_
         "import datasets\n"  # before functions are watched, which would make its import several times as slow
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a test run in the background ignores it
         "from data.config import DataConfig, TokenizerConfig\n"
-        "from data.prepare import prepare\n"
+        "from data.token_cache import prepare\n"
         "stop = sys.argv[3]\n"
         "def interrupt(frame, event, argument):\n"
         "    if frame.f_code.co_name == stop and 'data' in frame.f_code.co_filename:\n"

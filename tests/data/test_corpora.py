@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from data.config import DataConfig, TokenizerConfig
-from data.prepare import prepare
 from data.sources.splits import normalised
+from data.token_cache import prepare
 from tests.data.conftest import load_rows
 
 Config = Callable[..., DataConfig]

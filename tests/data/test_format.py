@@ -10,8 +10,8 @@ import pytest
 
 from data import cache
 from data.config import DataConfig, TokenizerConfig
-from data.prepare import prepare
 from data.primer import rows
+from data.token_cache import prepare
 from data.tokens.loading import load_tokenizer
 from tests.data.conftest import load_rows, made_pairs, made_text, write
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from data.coreference import HEURISTICS, Pronoun, answers, share, told
 from data.primer import rows
 from data.primer.splits import SPLITS
+from training.evaluation.coreference import HEURISTICS, Pronoun, answers, share, told
 
 AT_MOST = 0.60
 """Share of the questions that a rule without understanding may answer."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from configs.errors import UserError
 from data.batches.pairs import encode_sources
 from data.config import DataConfig, TokenizerConfig
-from data.prepare import prepare
+from data.token_cache import prepare
 from data.tokens.tokenizer import Tokenizer
 from generation.beam_search import Hypothesis, beam_search
 from generation.command_line import parse_command
@@ -22,8 +22,8 @@ from generation.ensemble import TranslatorEnsemble
 from generation.mbr.epsilon_sampling import epsilon_sampling, keep_epsilon, seed_of
 from generation.mbr.most_similar import chrf_matrix, most_similar
 from generation.neighbours.translation_memory import TranslationMemory
-from generation.translated import Translation, longest_target
 from generation.translation import best_translations, translate, translate_part
+from generation.translation_result import Translation, longest_target
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from training.evaluation.reports.settings import parse_settings

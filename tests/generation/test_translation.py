@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from data.config import DataConfig, TokenizerConfig
-from data.prepare import prepare
+from data.token_cache import prepare
 from data.tokens.tokenizer import Tokenizer
 from generation.config import TranslationConfig
 from generation.line_translation import in_order, printed, split_stream
-from generation.translated import Translation, distinct
 from generation.translation import best_translations, translate
+from generation.translation_result import Translation, distinct
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from training.config import TrainConfig

@@ -10,8 +10,8 @@ from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
+from training.counters import Interval
 from training.hardware.device import Hardware
-from training.progress import Interval
 from training.trainer import Trainer
 
 VOCABULARY, HALF, ROWS = 24, 32, 16

@@ -16,7 +16,7 @@ from training.hardware.device import choose_hardware
 from training.hardware.gpu_attention import attention_backend, check_attention, describe_attention, training_kernels
 from training.loss import projected_loss
 from training.optimizer.optimizer import Optimizer
-from training.optimizer.weights import Weights
+from training.optimizer.weights_and_gradients import Weights
 
 pytestmark = marks
 

@@ -29,7 +29,7 @@ from model.gpt import GPT
 from tests.conftest import ROOT, environment
 from tests.gpu.device import DEVICE, ON_GPU, marks, needs_cuda
 from tests.recorded_graph import record_graphs
-from training.hardware.number_format import decoding_format
+from training.hardware.bfloat16 import decoding_format
 
 pytestmark = marks
 

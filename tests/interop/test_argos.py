@@ -17,8 +17,8 @@ from configs.errors import UserError
 from data.config import DataConfig, TokenizerConfig
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from generation.config import TranslationConfig
-from generation.translated import longest_target
 from generation.translation import best_translations
+from generation.translation_result import longest_target
 from interop.settings import ExportSettings
 from interop.trained import Trained
 from model.config import ModelConfig

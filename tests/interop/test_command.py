@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from transformers import AutoConfig
 
+from configs.atomic_folder import check_new, whole_folder
 from configs.errors import UserError
-from configs.whole_folder import check_new, whole_folder
 from interop.formats import FORMATS, exporter
 from interop.settings import parse_settings
 from tests.conftest import environment, export_command, generate_command

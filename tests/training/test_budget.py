@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from training.config import TrainerConfig
-from training.progress import Progress
+from training.counters import Progress
 from training.schedule import Budget, evaluation_interval
 
 

@@ -36,8 +36,8 @@ from training.hardware.compilation import CompiledLoss, training_loss
 from training.hardware.compiled_check import BOUNDS, Difference, largest_difference, masks_of_compiled_code
 from training.hardware.device import Hardware
 from training.loss import TrainingLoss
-from training.optimizer.weights import Weights
-from training.processes.processes import Processes
+from training.optimizer.weights_and_gradients import Weights
+from training.processes.single_process import Processes
 from training.run_folder.loaded_run import Model
 
 pytestmark = pytest.mark.slow

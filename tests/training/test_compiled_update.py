@@ -18,8 +18,8 @@ from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerCon
 from training.hardware.compilation import UNCOMPILED, CompiledLoss, compile_update
 from training.hardware.device import Hardware
 from training.optimizer.optimizer import Optimizer
-from training.optimizer.weights import Weights
-from training.processes.processes import Processes
+from training.optimizer.weights_and_gradients import Weights
+from training.processes.single_process import Processes
 from training.trainer import Trainer
 
 pytestmark = pytest.mark.slow

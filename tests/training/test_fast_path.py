@@ -11,8 +11,8 @@ from model.config import ModelConfig
 from model.gpt import GPT
 from model.recording import record_attention
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
+from training.counters import Interval
 from training.hardware.device import Hardware
-from training.progress import Interval
 from training.trainer import Trainer
 
 STEPS, VOCABULARY, HALF = 50, 24, 16

@@ -8,7 +8,7 @@ import pytest
 
 from attention_maps.config import AttentionConfig
 from training.config import TrainerConfig
-from training.progress import Progress
+from training.counters import Progress
 from training.schedule import EVENLY, Budget, RecordingSchedule
 
 

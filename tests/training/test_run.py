@@ -18,7 +18,7 @@ from filelock import FileLock
 from safetensors.torch import save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from attention_maps.base import whole_file
+from attention_maps.base import atomic_file
 from attention_maps.files import store
 from attention_maps.files.store import steps as recorded_steps
 from configs.errors import UserError
@@ -328,8 +328,8 @@ def test_a_start_that_is_killed_while_it_writes_a_file_leaves_its_name_free(trai
     written = [path for path in run.iterdir() if path.suffix in (".yaml", ".model", ".txt") and path.name != "log.txt"]
     for path in written:
         if (child := os.fork()) == 0:
-            whole_file.flush = lambda _: os.kill(os.getpid(), signal.SIGKILL)
-            whole_file.write_whole(path, b"", durable=True)
+            atomic_file.flush = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+            atomic_file.write_whole(path, b"", durable=True)
             os._exit(1)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert len(list(run.glob(".*.*.*"))) == len(written) >= 3

@@ -14,9 +14,9 @@ from model.gpt import GPT
 from tests.training.tiny_trainer import pairs, together, train, trainer
 from training.checkpoints.files import load_state, load_weights
 from training.checkpoints.loading import checkpoint_path
+from training.counters import Interval
 from training.evaluation.held_out import held_out_loss
 from training.hardware.device import Hardware
-from training.progress import Interval
 from training.run_folder.log import truncate_metrics
 
 

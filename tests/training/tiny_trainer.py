@@ -13,7 +13,7 @@ from training.checkpoints.files import load_state, load_weights
 from training.checkpoints.loading import checkpoint_path
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware.device import Hardware
-from training.processes.processes import SINGLE, Processes
+from training.processes.single_process import SINGLE, Processes
 from training.run_folder.log import RunLog
 from training.trainer import Evaluate, Trainer
 

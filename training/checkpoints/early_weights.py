@@ -7,7 +7,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from configs.whole_file import flush
+from configs.atomic_file import flush
 from training.checkpoints.files import write_weights_alone
 from training.checkpoints.folder import NotSaved, write_whole_folder
 from training.checkpoints.snapshot import Snapshot

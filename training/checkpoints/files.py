@@ -2,7 +2,7 @@
 
 step-00000500/weights.safetensors   the weights for generation
               state.pt              the remaining training state
-              state.json            the counters (`training.progress.Progress`), the hashes of the data (also in
+              state.json            the counters (`training.counters.Progress`), the hashes of the data (also in
                                     state.pt, which is large), and checksums of all three files
 weights-00000064/                   weights alone (`training.checkpoints.early_weights`): the same without state.pt
 """
@@ -19,8 +19,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
+from configs.atomic_file import flush
 from configs.errors import UserError
-from configs.whole_file import flush
 from training.checkpoints.checksums import Checksum, ChecksumWriter
 from training.checkpoints.snapshot import Snapshot
 from training.checkpoints.summary import (

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from configs.atomic_file import flush, write_whole
 from configs.errors import UserError
-from configs.whole_file import flush, write_whole
 from training.checkpoints.files import write_files
 from training.checkpoints.snapshot import Snapshot
 from training.checkpoints.summary import DATA, SUMMARY, checkpoint_step, read_summary, reason, step_order, summary

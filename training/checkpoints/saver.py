@@ -15,7 +15,7 @@ from configs.errors import UserError
 from training.checkpoints.early_weights import early_weights, save_early_weights
 from training.checkpoints.folder import NotSaved, record_evaluation, save_checkpoint
 from training.checkpoints.snapshot import Snapshot
-from training.progress import Progress
+from training.counters import Progress
 from training.run_folder.log import RunLog
 
 RETRY_SECONDS = 60

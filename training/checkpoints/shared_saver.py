@@ -8,8 +8,8 @@ from typing import TypeVar
 from torch import Tensor
 
 from training.checkpoints.saver import CheckpointSaver, Contents
-from training.processes.processes import Processes
-from training.progress import Progress
+from training.counters import Progress
+from training.processes.single_process import Processes
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from data.coreference import HEURISTICS, Pronoun, share
+from training.evaluation.coreference import HEURISTICS, Pronoun, share
 
 
 @dataclass(frozen=True)

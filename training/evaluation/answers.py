@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from data.coreference import Pronoun, answers
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
 from training.evaluation.accuracy import Accuracy, accuracy
+from training.evaluation.coreference import Pronoun, answers
 from training.run_folder.log import table
 
 BATCH = 32

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import torch
 
+from configs.atomic_file import write_whole
 from configs.errors import check_finite
-from configs.whole_file import write_whole
 from data.batches.batch import Batch
-from data.prepared import Prepared, PreparedPairs, PreparedText
+from data.training_data import Prepared, PreparedPairs, PreparedText
 from generation.config import TranslationConfig
-from generation.translated import cell, one_line
+from generation.translation_result import cell, one_line
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.checkpoints.files import load_weights
@@ -31,7 +31,7 @@ from training.evaluation.translation_baselines import baselines
 from training.evaluation.translation_scores import COLUMNS, signatures, translate_rows
 from training.hardware.compilation import eagerly
 from training.hardware.gpu_attention import evaluation_kernels
-from training.processes.processes import SINGLE, Processes
+from training.processes.single_process import SINGLE, Processes
 from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.log import RunLog, code_block, table
 from training.run_folder.test_results import tested_step, write_test

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
+from attention_maps.record.evaluation_mode import undisturbed
 from attention_maps.record.example import Example
-from attention_maps.record.undisturbed import undisturbed
 from data.batches.batch import IGNORED, Batch
 from interpretability.ablation import ablate_in_copies
 from model.attention import Attention

@@ -13,14 +13,14 @@ from torch.nn.utils.rnn import pad_sequence
 from attention_maps.record.alignment_error import AlignmentTally
 from attention_maps.record.alignment_readout import READOUTS
 from attention_maps.record.antecedent_accuracy import AntecedentTally
+from attention_maps.record.evaluation_mode import undisturbed
 from attention_maps.record.recording import Measures, Rows, Score
-from attention_maps.record.undisturbed import undisturbed
-from data.coreference import HEURISTICS, Pronoun, pronouns, share, with_candidates
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.word_alignment import groups, possible, project
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.recording import record_attention
+from training.evaluation.coreference import HEURISTICS, Pronoun, pronouns, share, with_candidates
 from training.guided_alignment.guidance import GuidedHead
 from training.run_folder.loaded_run import Model
 from training.run_folder.log import table

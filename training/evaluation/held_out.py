@@ -10,10 +10,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from data.batches.batch import Batch
-from data.tokens.losses import BITS
+from data.tokens.lost_characters import BITS
 from generation.cuda.host_copy import HostCopy
 from training.loss import token_losses
-from training.processes.processes import SINGLE, Processes
+from training.processes.single_process import SINGLE, Processes
 from training.run_folder.loaded_run import Model
 
 
@@ -27,7 +27,7 @@ class HeldOutLoss:
     bytes: int
     """UTF-8 length of the same text, independent of the tokenizer."""
     lost: int = 0
-    """Those of the bytes that the tokenizer loses (see `data.tokens.losses`)."""
+    """Those of the bytes that the tokenizer loses (see `data.tokens.lost_characters`)."""
 
     @property
     def per_token(self) -> float:

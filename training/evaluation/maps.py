@@ -17,7 +17,7 @@ from attention_maps.record.example import Example
 from attention_maps.record.measures import scalars
 from attention_maps.record.recording import Measures, Recording
 from data.batches.batch import Batch
-from data.prepared import Prepared, PreparedPairs, PreparedText
+from data.training_data import Prepared, PreparedPairs, PreparedText
 from interpretability.behaviours import head_behaviours, repeated_tokens
 from interpretability.recorder import record
 from model.encoder_decoder import EncoderDecoder

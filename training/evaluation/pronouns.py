@@ -19,10 +19,10 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from data.batches.batch import IGNORED
-from data.coreference import HEURISTICS, Pronoun, pronouns, told, turns
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
 from training.evaluation.accuracy import Accuracy, accuracy
+from training.evaluation.coreference import HEURISTICS, Pronoun, pronouns, told, turns
 from training.loss import token_losses
 from training.run_folder.log import table
 

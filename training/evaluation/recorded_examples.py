@@ -10,9 +10,9 @@ from attention_maps.config import AttentionConfig
 from attention_maps.record.example import Example
 from attention_maps.record.probe import parse_probe
 from attention_maps.record.recording import Antecedents
-from data.prepared import Prepared, PreparedPairs, PreparedText
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.word_alignment import groups, project
+from data.training_data import Prepared, PreparedPairs, PreparedText
 from generation.config import TranslationConfig
 from generation.translation import best_translations
 from model.encoder_decoder import EncoderDecoder

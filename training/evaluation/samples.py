@@ -8,7 +8,7 @@ from generation.engines.torch_engine import sampler
 from generation.fast_decoding import prepare
 from model.gpt import GPT
 from model.size import count_parameters
-from training.hardware.number_format import decoding_format
+from training.hardware.bfloat16 import decoding_format
 
 
 def sample_documents(model: GPT, tokenizer: Tokenizer, count: int, seed: int, max_tokens: int) -> list[str]:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from tqdm import tqdm
 
-from data.prepare import PreparedPairs
+from data.token_cache import PreparedPairs
 from generation.neighbours.translation_memory import TranslationMemory
 from training.evaluation.translation_scores import Scores, score
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from data.prepared import PreparedPairs
+from data.training_data import PreparedPairs
 from generation.config import TranslationConfig
 from generation.neighbours.translation_memory import TranslationMemory, sides
-from generation.translated import Translation, one_line
 from generation.translation import translate_part
+from generation.translation_result import Translation, one_line
 from model.encoder_decoder import EncoderDecoder
-from training.processes.processes import SINGLE, Processes
+from training.processes.single_process import SINGLE, Processes
 
 
 @dataclass(frozen=True)

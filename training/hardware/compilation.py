@@ -22,16 +22,16 @@ from model.gpt import GPT
 from model.size import count_parameters
 from training.config import TrainConfig
 from training.guided_alignment.guidance import Guidance
+from training.hardware.bfloat16 import instruction_set
 from training.hardware.compiled_check import WrongGradient, largest_difference, masks_of_compiled_code
 from training.hardware.device import Hardware
 from training.hardware.gpu_attention import allowed_kernels
-from training.hardware.number_format import instruction_set
 from training.hardware.out_of_memory import is_out_of_memory
 from training.hardware.reproducibility import random_state, restore_random_state
 from training.loss import TrainingLoss, batch_loss, loss_and_gradient
 from training.optimizer.optimizer import Optimizer
-from training.optimizer.weights import Weights
-from training.processes.processes import Processes
+from training.optimizer.weights_and_gradients import Weights
+from training.processes.single_process import Processes
 from training.run_folder.loaded_run import Model
 
 UNCOMPILED = "continues uncompiled"
@@ -92,7 +92,7 @@ class CompiledLoss(TrainingLoss):
                 raise
             reason = reason_of(error)
             if self.sharded:  # the other processes wait for this one's part of the blocks
-                from training.processes.ending import is_broken_connection
+                from training.processes.failure import is_broken_connection
 
                 if is_broken_connection(error):
                     raise

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 
 from configs.errors import UserError
-from data.processes import cores
+from data.cpu_cores import cores
 from training.hardware import apple_gpu
 from training.hardware.allocator import keep_freed_memory
-from training.hardware.number_format import bf16_is_fast, fast_format, instruction_set
+from training.hardware.bfloat16 import bf16_is_fast, fast_format, instruction_set
 
 PEAK_FLOPS = {
     "H200": 989e12,  # H200 data sheet: SXM 1,979 TFLOPS, NVL 1,671, both with sparsity, which doubles them

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim.adamw import adamw
 
 from training.optimizer.base import Group, Rate, State, StatefulOptimizer
-from training.optimizer.weights import sum_dtype
+from training.optimizer.weights_and_gradients import sum_dtype
 
 
 class AdamW(StatefulOptimizer):

@@ -11,14 +11,14 @@ from torch import Tensor
 
 from configs.errors import UserError
 from training.config import OptimConfig
-from training.hardware.number_format import fast_format
+from training.hardware.bfloat16 import fast_format
 from training.optimizer.adamw import AdamW, has_fused_adamw
 from training.optimizer.base import Group, Rate, State, StatefulOptimizer
-from training.optimizer.layout import HIDDEN, OUTER, VECTORS
+from training.optimizer.flat_layout import HIDDEN, OUTER, VECTORS
 from training.optimizer.muon import Muon
 from training.optimizer.scion import Scion
-from training.optimizer.weights import OptimizerPart, Weights
-from training.processes.processes import Processes
+from training.optimizer.weights_and_gradients import OptimizerPart, Weights
+from training.processes.single_process import Processes
 
 
 class Optimizer:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from training.processes.processes import SINGLE, Processes
+from training.processes.single_process import SINGLE, Processes
 
 
 @contextmanager
@@ -15,7 +15,7 @@ def opened_processes() -> Iterator[Processes]:
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         yield SINGLE
         return
-    from training.processes.torchrun import opened_group
+    from training.processes.process_group import opened_group
 
     with opened_group() as group:
         yield group

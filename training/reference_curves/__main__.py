@@ -16,11 +16,11 @@ from typing import Any
 from configs.program import importing, run_guarded
 
 with importing():
+    from configs.atomic_file import write_whole
     from configs.errors import UserError
     from configs.program import expanded
     from configs.run_contents import check_contents
     from configs.settings import describe, read_settings
-    from configs.whole_file import write_whole
     from training.checkpoints.files import data_hashes
     from training.checkpoints.loading import checkpoint_path
     from training.composed_run import compose_run

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from training.config import TrainConfig
-from training.progress import Progress
+from training.counters import Progress
 
 CURVES = Path(__file__).parent / "curves"
 

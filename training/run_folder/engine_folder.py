@@ -18,11 +18,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from configs.atomic_file import flush
+from configs.atomic_folder import whole_folder
 from configs.errors import UserError
 from configs.program import importing
 from configs.run_contents import leads_out
-from configs.whole_file import flush
-from configs.whole_folder import whole_folder
 from generation.config import GenerateConfig
 from interop.ctranslate.limits import FORMAT
 from model.config import ModelConfig

@@ -17,9 +17,9 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from training.checkpoints.place import Place
-from training.run_folder.earlier_points import EarlierPoints, content_hash
-from training.run_folder.growing_file import GrowingFile
+from training.checkpoints.moved_folder import Place
+from training.run_folder.append_file import GrowingFile
+from training.run_folder.earlier_curves import EarlierPoints, content_hash
 
 
 class EventFile:

@@ -15,11 +15,11 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from torch.utils.tensorboard import summary
 
-from configs.whole_file import write_whole
+from configs.atomic_file import write_whole
 from training.checkpoints.loading import resume_hint
-from training.checkpoints.place import Place
+from training.checkpoints.moved_folder import Place
+from training.run_folder.append_file import GrowingFile
 from training.run_folder.event_file import EventFile
-from training.run_folder.growing_file import GrowingFile
 from training.run_folder.terminal import print_line
 
 METRICS = "metrics.jsonl"

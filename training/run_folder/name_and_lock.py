@@ -10,10 +10,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from configs.atomic_file import flush
 from configs.errors import UserError
 from configs.program import expanded
 from configs.run_contents import check_contents
-from configs.whole_file import flush
 from training.checkpoints.loading import has_checkpoint
 from training.config import TrainConfig
 from training.run_folder.saved_config import similar_run

@@ -12,11 +12,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 import model.config
+from configs.atomic_file import write_whole
 from configs.errors import UserError
 from configs.literals import literal
 from configs.program import expanded
 from configs.run_contents import check_contents
-from configs.whole_file import write_whole
 from training.config import CHOICES, TrainConfig
 
 FORMAT = 2

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from configs.errors import check_finite
 from training.config import TrainConfig
+from training.counters import Interval, Progress
 from training.hardware.device import Hardware
 from training.loss_spikes import LossSpikes
-from training.progress import Interval, Progress
 from training.run_folder.log import RunLog, duration, short
 from training.schedule import LONG, Budget
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from configs.whole_file import write_whole
+from configs.atomic_file import write_whole
 from training.run_folder.log import finite
 
 

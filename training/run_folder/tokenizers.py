@@ -6,8 +6,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from configs.atomic_file import write_whole
 from configs.errors import UserError
-from configs.whole_file import write_whole
 from data.tokens.alphabet import source_alphabet
 from data.tokens.loading import SUFFIXES, load_tokenizer
 from data.tokens.tokenizer import Tokenizer

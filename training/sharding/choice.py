@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from training.config import TrainConfig
 from training.hardware.device import Hardware
-from training.optimizer.weights import Weights
-from training.processes.processes import Processes
+from training.optimizer.weights_and_gradients import Weights
+from training.processes.single_process import Processes
 from training.run_folder.loaded_run import Model
 
 

@@ -29,11 +29,11 @@ from torch.distributed.tensor import DTensor
 
 from model.attention import CrossAttention
 from model.blocks import blocks_of
-from training.optimizer.layout import HIDDEN, SECTIONS, layout_of
-from training.optimizer.weights import complete, trained_parameters
-from training.processes.processes import Processes
+from training.optimizer.flat_layout import HIDDEN, SECTIONS, layout_of
+from training.optimizer.weights_and_gradients import complete, trained_parameters
+from training.processes.single_process import Processes
 from training.run_folder.loaded_run import Model
-from training.sharding.divided import DividedWeights, Named, Parts
+from training.sharding.sharded_weights import DividedWeights, Named, Parts
 
 
 class FullyShardedWeights(DividedWeights):

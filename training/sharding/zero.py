@@ -18,10 +18,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from training.optimizer.layout import SECTIONS, layout_of
-from training.optimizer.weights import trained_parameters
-from training.processes.processes import Processes
-from training.sharding.divided import DividedWeights, Named
+from training.optimizer.flat_layout import SECTIONS, layout_of
+from training.optimizer.weights_and_gradients import trained_parameters
+from training.processes.single_process import Processes
+from training.sharding.sharded_weights import DividedWeights, Named
 
 
 class ZeroWeights(DividedWeights):

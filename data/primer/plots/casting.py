@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from data.primer.characters import Figure
 from data.primer.constructions.basic import beside
-from data.primer.figures import Figure
 from data.primer.grammar.choice import CALLED, Chooser
 from data.primer.grammar.clauses import Complement, marked
 from data.primer.grammar.noun_phrases import common
 from data.primer.grammar.sense import preposition
 from data.primer.grammar.tree import Word
 from data.primer.lexicon import POSITIONS, Noun, adjectives_for, noun
-from data.primer.telling import Teller
+from data.primer.storyteller import Teller
 
 Plot = Callable[[Teller, Chooser], tuple[str, ...]]
 PLOTS: list[tuple[str, Plot]] = []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from data.primer.figures import Figure
+from data.primer.characters import Figure
 from data.primer.grammar.choice import Chooser
 from data.primer.lexicon import noun
 from data.primer.plots.casting import COLORS, at, either, known, people, plot, spot, thing
-from data.primer.telling import NAMED, Teller
+from data.primer.storyteller import NAMED, Teller
 
 PETS = ("dog", "cat", "puppy", "kitten", "rabbit", "hamster", "turtle", "bird")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from data.primer.figures import Figure
+from data.primer.characters import Figure
 from data.primer.grammar.choice import Chooser
 from data.primer.lexicon import noun, nouns, suiting
 from data.primer.plots.casting import apology, at, either, people, plot, thing
-from data.primer.telling import Teller
+from data.primer.storyteller import Teller
 
 PRACTICE = {"study": ("library", "classroom", "room"), "sport": ("park", "school"), "instrument": ("room", "classroom")}
 """Places of learning, by subject."""

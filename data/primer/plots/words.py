@@ -11,7 +11,7 @@ from data.primer.grammar.clauses import Complement
 from data.primer.grammar.tree import Link, Word
 from data.primer.lexicon import ADJECTIVES, CITIES, NOUNS, VERBS
 from data.primer.plots.casting import either, people, plot
-from data.primer.telling import Teller
+from data.primer.storyteller import Teller
 
 LENGTH = range(6, 15)
 """Number of words in a list."""

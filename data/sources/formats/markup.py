@@ -9,7 +9,7 @@ from pathlib import Path
 
 from data.errors import DataError
 from data.sources.compressed import plain_name
-from data.sources.paths.partners import TABLES
+from data.sources.paths.aligned_files import TABLES
 
 _KEYED = {".json": "json2po", ".arb": "arb2po", ".yml": "yaml2po", ".yaml": "yaml2po", ".properties": "prop2po"}
 _KEYED |= {".ini": "ini2po", ".toml": "toml2po", ".ftl": "fluent2po", ".php": "php2po"}

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
-from attention_maps.tensorboard.posted import LARGEST
 from attention_maps.tensorboard.questions import KEPT, LAST_NUMBER
+from attention_maps.tensorboard.request_checks import LARGEST
 from tests.attention_maps.tensorboard.conftest import Tab, refusal
 from tests.attention_maps.tensorboard.test_worker_process import (
     children,

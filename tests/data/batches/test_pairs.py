@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from data.batches.batch import IGNORED, Batch
-from data.batches.buckets import rows_per_batch, sorted_batches, training_batches
+from data.batches.epoch_order import rows_per_batch, sorted_batches, training_batches
 from data.batches.pairs import encode_sources
-from data.batches.sources import reversed_tag
+from data.batches.source_sentences import reversed_tag
 from data.config import TokenizerConfig
 from data.errors import DataError
-from data.prepare import PreparedPairs, prepare
+from data.token_cache import PreparedPairs, prepare
 from tests.data.conftest import made_pairs
 
 CONTEXT = 24

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from data.coreference import told
 from data.primer import rows
 from data.primer.corpus import ENOUGH, distinct, sentence_row
 from data.primer.grammar import english as en
@@ -22,8 +21,9 @@ from data.primer.grammar.tree import write
 from data.primer.lexicon import ADJECTIVES, CITIES, NAMES, NOUNS, TIMES, VERBS
 from data.primer.plots import PLOTS
 from data.primer.splits import SPLITS, held_out, parts, quotas
+from data.primer.storyteller import Teller
 from data.primer.stream import Combinations, Drawn
-from data.primer.telling import Teller
+from training.evaluation.coreference import told
 
 Row = dict[str, Any]
 SIDES = {"sentences": ("source", "target"), "stories": ("text", "japanese")}

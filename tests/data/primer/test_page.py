@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from data.primer import rows
-from data.primer.drawing import links, picture
+from data.primer.alignment_picture import links, picture
 from data.primer.examples import FOLDER, examples, markdown
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "primer.md"

@@ -54,7 +54,7 @@ def test_a_skipped_number_is_a_drawn_one() -> None:
 
 def test_a_process_imports_the_corpus_and_no_more() -> None:
     """Guards start-up time: importing torch or datasets would take longer than drawing a chunk."""
-    script = "import data.primer.worker, sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    script = "import data.primer.worker_process, sys; print(*{name.partition('.')[0] for name in sys.modules})"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert not {"torch", "datasets", "pyarrow", "numpy", "sentencepiece", "hydra"} & set(done.stdout.split())
 
@@ -68,7 +68,7 @@ def test_a_process_that_fails_is_an_error_that_says_so(capfd: pytest.CaptureFixt
 
 def test_a_process_ends_when_nobody_reads() -> None:
     """Guards against processes that outlive a killed training run."""
-    command = [sys.executable, "-m", "data.primer.worker", "sentences", "0", "0", "1"]
+    command = [sys.executable, "-m", "data.primer.worker_process", "sentences", "0", "0", "1"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stderr

@@ -9,10 +9,10 @@ import pytest
 
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
-from data.prepare import prepare
 from data.primer.corpus import KINDS, sentence_row
 from data.primer.grammar.choice import Chooser
 from data.primer.stream import Stream
+from data.token_cache import prepare
 from tests.data.conftest import load_rows, made_pairs, made_text, pairs, write
 
 PAIRS = made_pairs(40)

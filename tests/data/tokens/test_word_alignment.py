@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from data.config import DataConfig, TokenizerConfig
-from data.prepare import prepare
 from data.primer import rows
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.sentences import Sentence, derive
 from data.primer.grammar.tree import alignment
+from data.token_cache import prepare
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.tokenizer_training import marked

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from data.config import DataConfig, TokenizerConfig
-from data.prepare import prepare
+from data.token_cache import prepare
 from data.tokens.tokenizer import Tokenizer
 from generation.config import NeighbourConfig, TranslationConfig
 from generation.ensemble import TranslatorEnsemble

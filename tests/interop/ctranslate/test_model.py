@@ -20,7 +20,7 @@ from generation.beam_search import beam_search
 from generation.config import SamplingConfig
 from generation.sampling import generate
 from interop.ctranslate.export import write_model
-from interop.family import ACTIVATIONS
+from interop.imported_options import ACTIVATIONS
 from model.config import NORMS, POSITIONS, ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM
 
 from generation.beam_search import beam_search
-from generation.translated import longest_target
+from generation.translation_result import longest_target
 from interop.huggingface.generation import translating
 from interop.huggingface.translator import seq2seq_lm
 from model.config import ModelConfig

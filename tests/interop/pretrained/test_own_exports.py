@@ -26,7 +26,7 @@ from tests.data.conftest import made_text
 from tests.interop.conftest import sharpened
 from tests.interop.huggingface.test_gpt import HOLDERS
 from training.config import TrainConfig
-from training.run_folder.origin import read_origin
+from training.run_folder.init_from import read_origin
 
 SIZE = {"layers": 2, "heads": 2, "width": 32, "context": 48}
 TOKENIZERS = {

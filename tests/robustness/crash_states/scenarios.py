@@ -54,11 +54,11 @@ def checkpoints() -> None:
 
     from training.checkpoints.early_weights import save_early_weights
     from training.checkpoints.folder import record_evaluation, save_checkpoint
-    from training.checkpoints.place import Place
+    from training.checkpoints.moved_folder import Place
     from training.checkpoints.snapshot import Snapshot
     from training.config import TrainConfig
-    from training.progress import Progress
-    from training.run_folder.growing_file import GrowingFile
+    from training.counters import Progress
+    from training.run_folder.append_file import GrowingFile
     from training.run_folder.name_and_lock import create
 
     progress = Progress()
@@ -116,7 +116,7 @@ def recording(step: int) -> Recording:
 def cache() -> None:
     """The tokenizer and the tokens of a text."""
     from data.config import DataConfig, TokenizerConfig
-    from data.prepare import prepare
+    from data.token_cache import prepare
 
     data = DataConfig(source="text", path=os.environ["BOOK"], cache="cache", valid_fraction=0.2)
     prepare("gpt", data, TokenizerConfig(kind="char"), 8, 1)

@@ -244,7 +244,7 @@ def test_every_fsync_of_our_code_is_in_a_trace(traces: Traces) -> None:
 
 
 def calls() -> Iterator[tuple[str, int]]:
-    """Yield file and line of each call of `flush` of whole_file.py in our code."""
+    """Yield file and line of each call of `flush` of atomic_file.py in our code."""
     for package in ("data", "training", "attention_maps", "generation"):
         for path in sorted((ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -18,9 +18,20 @@ TINY = (
 ).split()
 """Settings of a run that trains in a second."""
 
-_MODULES = ("train", "generate", "run", "generation.line_translation", "generation.text_generation")
-_MODULES += ("training.evaluation.evaluators", "training.run_folder.starting_point", "training.trainer", "data.prepare")
-_MODULES += ("datasets", "training.announcement", "attention_maps.command_line.export")
+_MODULES = (
+    "train",
+    "generate",
+    "run",
+    "generation.line_translation",
+    "generation.text_generation",
+    "training.evaluation.evaluators",
+    "training.run_folder.initial_state",
+    "training.trainer",
+    "data.token_cache",
+    "datasets",
+    "training.run_summary",
+    "attention_maps.command_line.export",
+)
 
 _home: Path | None = None
 

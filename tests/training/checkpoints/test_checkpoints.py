@@ -20,7 +20,7 @@ from training.checkpoints.folder import record_evaluation, rewind, save_checkpoi
 from training.checkpoints.loading import checkpoint_path, read_checkpoint
 from training.checkpoints.snapshot import Snapshot
 from training.checkpoints.summary import checkpoint_step, fix, load_progress
-from training.progress import Progress
+from training.counters import Progress
 
 KILLED = 9
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TINY, Run
-from training.checkpoints.place import Place
+from training.checkpoints.moved_folder import Place
 from training.checkpoints.summary import checkpoint_step
 
 ENDLESS = [*TINY, "trainer.steps=1000000", "trainer.test=false", "name=a"]

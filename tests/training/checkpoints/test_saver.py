@@ -12,7 +12,7 @@ from tests.training.tiny_trainer import Listed, pairs, train, trainer
 from training.checkpoints.files import load_state, load_weights
 from training.checkpoints.saver import CheckpointSaver
 from training.checkpoints.snapshot import Snapshot
-from training.progress import Progress
+from training.counters import Progress
 from training.run_folder.log import RunLog
 from training.trainer import Trainer
 

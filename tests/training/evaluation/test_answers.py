@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from data.config import TokenizerConfig
-from data.coreference import HEURISTICS, answers, share
 from data.primer import rows
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT
 from training.evaluation.answers import answer_report, asked, score_answers
+from training.evaluation.coreference import HEURISTICS, answers, share
 
 STORIES = rows("stories", 60, seed=3)
 ASKED = [row for row in STORIES if row["questions"]]

@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from attention_maps.files import store
 from configs.errors import UserError
 from data.config import DataConfig, TokenizerConfig
-from data.prepare import prepare
+from data.token_cache import prepare
 from model.config import ModelConfig
 from training.config import TrainConfig, TrainerConfig
 from training.evaluation.evaluators import Evaluator, evaluator_for

@@ -10,15 +10,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from data.batches.batch import Batch
 from data.config import DataConfig, TokenizerConfig
-from data.coreference import pronouns
-from data.prepare import prepare
 from data.primer import rows
+from data.token_cache import prepare
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from generation.neighbours import translation_memory
 from model.config import ModelConfig
 from model.gpt import GPT
 from training.evaluation.answers import score_answers
+from training.evaluation.coreference import pronouns
 from training.evaluation.head_importance import head_importance
 from training.evaluation.head_scores import antecedent_scores
 from training.evaluation.held_out import held_out_loss

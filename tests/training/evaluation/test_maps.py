@@ -17,7 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from attention_maps.files import store
 from data.config import DataConfig, TokenizerConfig
-from data.prepare import prepare
+from data.token_cache import prepare
 from interpretability.ablation import replace_head_outputs
 from model.config import ModelConfig
 from training.config import TrainConfig

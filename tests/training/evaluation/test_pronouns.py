@@ -7,12 +7,12 @@ import torch
 from torch.nn import functional as F
 
 from data.config import TokenizerConfig
-from data.coreference import HEURISTICS, pronouns, share, told, turns
 from data.primer import rows
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT
+from training.evaluation.coreference import HEURISTICS, pronouns, share, told, turns
 from training.evaluation.pronouns import Choice, answer_choice, choice, log_probabilities, score_pronouns
 
 STORIES = rows("stories", 60, seed=3)

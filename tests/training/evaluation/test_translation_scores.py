@@ -4,7 +4,7 @@ import pytest
 
 from data.config import TokenizerConfig
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
-from generation.translated import decoded
+from generation.translation_result import decoded
 from training.evaluation.reports.translation import Translated, all_metrics
 from training.evaluation.translation_baselines import constant_sentence
 from training.evaluation.translation_scores import score, signatures

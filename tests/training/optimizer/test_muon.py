@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from training.config import OptimConfig
-from training.hardware import number_format
-from training.optimizer.layout import HIDDEN, FlatMatrices, layout_of
+from training.hardware import bfloat16
+from training.optimizer.flat_layout import HIDDEN, FlatMatrices, layout_of
 from training.optimizer.muon import QUINTIC, Muon, orthogonalised
 from training.optimizer.optimizer import Optimizer, update_groups
-from training.optimizer.weights import Weights
+from training.optimizer.weights_and_gradients import Weights
 
 SHAPES = [(24, 16), (16, 24), (24, 16), (16, 16), (64, 16), (16, 24)]
 
@@ -105,7 +105,7 @@ def test_products_are_in_bfloat16_only_in_bf16_training_and_where_that_is_fast(
     """Guards against rounding in a run with trainer.precision=float32, and against emulated bfloat16, 40 times as slow
     as float32 on a CPU with AVX2."""
     (tmp_path / "cpuinfo").write_text("flags : avx512f avx512_bf16 amx_bf16\n")
-    monkeypatch.setattr(number_format, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(bfloat16, "CPUINFO", tmp_path / "cpuinfo")
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", allowed)
     weights = Weights(torch.nn.Linear(8, 8, bias=False), dtype, 0.0)
     muon = Optimizer(OptimConfig(kind="muon"), weights).optimizers[1]

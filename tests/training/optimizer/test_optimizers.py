@@ -10,7 +10,7 @@ from configs.errors import UserError
 from training.config import OptimConfig
 from training.optimizer.muon import QUINTIC, Muon
 from training.optimizer.optimizer import Optimizer
-from training.optimizer.weights import Weights
+from training.optimizer.weights_and_gradients import Weights
 
 
 class Small(nn.Module):

@@ -10,7 +10,7 @@ import sys
 
 import datasets  # noqa: F401
 
-import data.prepare  # noqa: F401
+import data.token_cache  # noqa: F401
 import training.evaluation.evaluators
 import training.sharding.zero
 import training.trainer

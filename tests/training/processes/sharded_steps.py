@@ -20,10 +20,10 @@ from model.gpt import GPT
 from model.size import count_parameters
 from tests.training.tiny_trainer import CPU, Listed
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
+from training.counters import Interval
 from training.hardware.device import Hardware
 from training.processes.opening import opened_processes
-from training.processes.processes import SINGLE, Processes
-from training.progress import Interval
+from training.processes.single_process import SINGLE, Processes
 from training.trainer import Trainer
 
 VOCABULARY = 41

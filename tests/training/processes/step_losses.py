@@ -7,9 +7,9 @@ import json
 import sys
 
 from tests.training.tiny_trainer import pairs, trainer
+from training.counters import Interval
 from training.processes.opening import opened_processes
-from training.processes.processes import SINGLE, Processes
-from training.progress import Interval
+from training.processes.single_process import SINGLE, Processes
 
 
 def step_losses(accumulate: int, steps: int, processes: Processes = SINGLE) -> list[list[float]]:

@@ -10,7 +10,7 @@ from tests.training.processes.sharded_resume import go_on_all
 from tests.training.processes.torchrun import forked
 from tests.training.tiny_trainer import curve
 from training.checkpoints.summary import WEIGHTS
-from training.processes.processes import SINGLE
+from training.processes.single_process import SINGLE
 
 SCRIPT = Path(__file__).with_name("sharded_resume.py")
 CHAINS = {"from-zero-to-fsdp": ("optimizer", "weights"), "from-fsdp-to-zero": ("weights", "optimizer")}

@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from tensorboard.plugins.hparams import metadata
 from torch.utils.tensorboard import summary
 
-from training.checkpoints.place import Place
+from training.checkpoints.moved_folder import Place
 from training.config import TrainConfig, TrainerConfig, plain_settings
 from training.run_folder.event_file import EventFile
 from training.run_folder.log import RunLog, code_block, table, truncate_metrics

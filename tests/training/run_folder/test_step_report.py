@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from training.progress import Progress
+from training.counters import Progress
 from training.run_folder.step_report import final_lines
 
 

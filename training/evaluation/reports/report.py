@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from training.evaluation.reports.evaluated_run import Subject
 from training.evaluation.reports.result import Result
 from training.evaluation.reports.settings import EvaluateSettings
-from training.evaluation.reports.subject import Subject
 from training.evaluation.reports.text import text_report
 from training.evaluation.reports.translation import translation_report
 from training.evaluation.reports.tuning import tuning_report

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from configs.atomic_file import write_whole
 from configs.errors import UserError
 from configs.program import expanded
 from configs.run_contents import check_contents
-from configs.whole_file import write_whole
 from training.evaluation.reports.bootstrap import Figure
+from training.evaluation.reports.evaluated_run import Subject
 from training.evaluation.reports.settings import EvaluateSettings
-from training.evaluation.reports.subject import Subject
 
 FORMAT = "chumoku evaluation 1"
 

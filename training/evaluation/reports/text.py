@@ -11,15 +11,15 @@ from torch import Tensor
 
 from configs.errors import check_finite
 from data.batches.batch import IGNORED, Batch
-from data.prepared import PreparedText
-from data.tokens.losses import Losses
+from data.tokens.lost_characters import Losses
 from data.tokens.tokenizer import Tokenizer
+from data.training_data import PreparedText
 from model.gpt import GPT
 from training.evaluation.held_out import HeldOutLoss, bits_per_byte, held_out_loss, perplexity_of
 from training.evaluation.reports.bootstrap import Figure, Numbers, interval, p_value, resampled, verdict
+from training.evaluation.reports.evaluated_run import Subject
 from training.evaluation.reports.result import Result
 from training.evaluation.reports.settings import EvaluateSettings
-from training.evaluation.reports.subject import Subject
 from training.evaluation.story_scores import story_scores
 from training.run_folder.log import table
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from configs.errors import UserError
-from data.prepared import PreparedPairs
+from data.training_data import PreparedPairs
 from generation.config import TranslationConfig
 from generation.neighbours.translation_memory import TranslationMemory, load_memory
-from generation.translated import one_line
+from generation.translation_result import one_line
 from model.encoder_decoder import EncoderDecoder
 from training.evaluation.reports.bootstrap import Figure, interval, p_value, resampled, verdict
+from training.evaluation.reports.evaluated_run import Subject
 from training.evaluation.reports.result import Result
 from training.evaluation.reports.settings import EvaluateSettings
-from training.evaluation.reports.subject import Subject
 from training.evaluation.translation_baselines import baseline_translations
 from training.evaluation.translation_scores import metrics, translate_rows
 from training.run_folder.log import table

@@ -8,9 +8,9 @@ from typing import Any
 from tqdm import tqdm
 
 from generation.config import NeighbourConfig, TranslationConfig
+from training.evaluation.reports.evaluated_run import Subject
 from training.evaluation.reports.result import Result
 from training.evaluation.reports.settings import EvaluateSettings
-from training.evaluation.reports.subject import Subject
 from training.evaluation.reports.translation import (
     Translated,
     fewer,

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from configs.errors import UserError
 from data.config import DataConfig, TokenizerConfig
-from data.prepare import prepare
+from data.token_cache import prepare
 from tests.robustness.fuzz.values import NASTY_BYTES, raw
 from training.config import TrainConfig, problems
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from configs.errors import UserError
 from data.config import DataConfig, TokenizerConfig
-from data.prepare import prepare
 from data.sources import download
+from data.token_cache import prepare
 from tests.robustness.fuzz.values import raw
 from training.config import TrainConfig, problems
 

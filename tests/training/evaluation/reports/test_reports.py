@@ -17,7 +17,7 @@ from sacrebleu.significance import PairedTest
 
 from data.batches.batch import IGNORED, Batch
 from data.config import TokenizerConfig
-from data.tokens.losses import Losses, LossWriter
+from data.tokens.lost_characters import Losses, LossWriter
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from run import Run
 from tests.training.evaluation.reports.programs import Program, result

@@ -16,18 +16,18 @@ from tqdm import tqdm
 
 from data.cache import cache_folder, cached_folder, content_key, read_prepared
 from data.config import DataConfig, TokenizerConfig
+from data.cpu_cores import uncollected
 from data.errors import DataError
-from data.prepared import PreparedPairs, PreparedText
-from data.processes import uncollected
 from data.sources.running_text import chunks
 from data.sources.sources import Rows, load
 from data.tokens.loading import load_tokenizer
-from data.tokens.losses import BITS, LossWriter
+from data.tokens.lost_characters import BITS, LossWriter
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.token_file import TokenWriter
 from data.tokens.token_rows import TokenRowWriter
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.tokenizer_training import LARGEST_FITTED, SAMPLE_CHARACTERS, marked
+from data.training_data import PreparedPairs, PreparedText
 
 _CHUNK = 1 << 21  # characters encoded together: enough to occupy all cores, few enough for memory
 _FRAGMENT = 1 << 16  # characters per fragment of a document

@@ -7,8 +7,8 @@ from pathlib import Path
 from attention_maps.record.example import Example
 from configs.errors import UserError
 from generation.config import ONE_DIRECTION, SamplingConfig
+from generation.input_warnings import unknown_characters
 from generation.sampling import generate
-from generation.source_notes import unknown_characters
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from run import Run

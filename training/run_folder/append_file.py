@@ -6,8 +6,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from configs.whole_file import flush
-from training.checkpoints.place import Place
+from configs.atomic_file import flush
+from training.checkpoints.moved_folder import Place
 from training.run_folder.terminal import print_line
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
+from data.primer.characters import Fact, Figure
 from data.primer.constructions.adjectives import more
-from data.primer.figures import Fact, Figure
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.clauses import Clause, Complement, Mode, marked, verb_head
 from data.primer.grammar.noun_phrases import NounPhrase, asked
 from data.primer.grammar.tree import Link, Mention, Parts, Word, words, write
 from data.primer.lexicon import Noun, adjective, noun, verb
-from data.primer.telling import Teller, quality_head
+from data.primer.storyteller import Teller, quality_head
 
 OTHER_NAMED = 0.12
 """Fraction of the questions about somebody that name somebody else: whoever is not in the question answers them."""

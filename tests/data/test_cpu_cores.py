@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from data.processes import cores, cpu_quota
+from data.cpu_cores import cores, cpu_quota
 from tests.data.conftest import write
 
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from attention_maps.record.evaluation_mode import undisturbed
 from attention_maps.record.example import Example
-from attention_maps.record.undisturbed import undisturbed
 from configs.errors import UserError
 from interpretability.ablation import Head, chosen_heads, record_head_outputs
 from run import Run
 from tab_answers.models import KeptModel
 from tab_answers.question import Named, Patch, Question
-from tab_answers.recorded import recorded_examples
+from tab_answers.run_recordings import recorded_examples
 
 
 def changed_outputs(question: Question, kept: KeptModel, example: Example) -> dict[Head, Tensor | float]:

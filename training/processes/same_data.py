@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 
 from configs.errors import UserError
-from training.processes.processes import Processes
+from training.processes.single_process import Processes
 
 
 def check_same(what: str, value: Callable[[], object], processes: Processes) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from training.config import TrainConfig
-from training.run_folder.starting_point import StartingPoint, opened_folder
+from training.run_folder.initial_state import StartingPoint, opened_folder
 
 
 def test_partial_files_of_a_killed_process_are_deleted(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from training.progress import Progress
+from training.counters import Progress
 from training.stop_request import Interrupted, StopRequest
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from training.hardware import number_format
+from training.hardware import bfloat16
+from training.hardware.bfloat16 import bf16_is_fast
 from training.hardware.device import choose_hardware
-from training.hardware.number_format import bf16_is_fast
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_bf16_is_chosen_where_it_is_faster(
     """Guards against bfloat16 on a processor whose float32 is faster, and against emulated bfloat16 if the library is
     restricted to an older instruction set than the processor has."""
     (tmp_path / "cpuinfo").write_text(f"vendor_id : {vendor}\nflags : {flags}\n")
-    monkeypatch.setattr(number_format, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(bfloat16, "CPUINFO", tmp_path / "cpuinfo")
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     if allowed is not None:
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", allowed)

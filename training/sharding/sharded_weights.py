@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from training.optimizer.base import Rate, State, StatefulOptimizer
-from training.optimizer.layout import HIDDEN, SECTIONS, Layout
-from training.optimizer.weights import OptimizerPart, Weights, check_layout
-from training.processes.processes import Processes
+from training.optimizer.flat_layout import HIDDEN, SECTIONS, Layout
+from training.optimizer.weights_and_gradients import OptimizerPart, Weights, check_layout
+from training.processes.single_process import Processes
 
 Named = dict[str, Tensor]
 """Whole parameters, or other tensors of their shapes, by the parameter's name."""

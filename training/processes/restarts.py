@@ -11,8 +11,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from configs.atomic_file import write_whole
 from configs.program import expanded
-from configs.whole_file import write_whole
 
 
 class Launch:

@@ -8,12 +8,12 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from configs.atomic_file import remove_partial
 from configs.errors import UserError
 from configs.program import expanded
-from configs.whole_file import remove_partial
-from data.prepared import Prepared
 from data.tokens.loading import tokenizer_from
 from data.tokens.tokenizer import Tokenizer
+from data.training_data import Prepared
 from interop.pretrained.tokenizers import imported_tokenizers
 from interop.pretrained.weights import load_weights
 from training.checkpoints.folder import remove_left_overs, rewind
@@ -21,10 +21,10 @@ from training.checkpoints.loading import Checkpoint, read_checkpoint, set_aside
 from training.checkpoints.summary import fix
 from training.config import TrainConfig
 from training.hardware.out_of_memory import is_out_of_memory
-from training.processes.processes import SINGLE, Processes
+from training.processes.single_process import SINGLE, Processes
+from training.run_folder.init_from import inherited, read_origin
 from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.name_and_lock import check_free, create, locked
-from training.run_folder.origin import inherited, read_origin
 from training.run_folder.saved_config import run_and_checkpoint, save_config
 from training.run_folder.test_results import forget_test_after
 from training.run_folder.tokenizers import load_tokenizers, save_source_alphabet, save_tokenizers

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from data.tokens.alphabet import foreign_characters
 from data.tokens.tokenizer import Tokenizer
-from generation.translated import Translation
+from generation.translation_result import Translation
 
 SHOWN = 5
 """Maximum number of notes of each kind, and of characters in a note."""

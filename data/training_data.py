@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from data.batches.batch import Batch, BatchStream
-from data.batches.buckets import Ints, sorted_batches
+from data.batches.epoch_order import Ints, sorted_batches
 from data.batches.pairs import Pairs, PairStream
 from data.batches.windows import WindowStream, evaluation_windows, sliding_windows, spread
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.sources.sources import Rows
 from data.tokens.bpe_dropout import BPEDropout
-from data.tokens.losses import Losses
+from data.tokens.lost_characters import Losses
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.subword_sampling import SegmentationSampler
 from data.tokens.token_file import Tokens, open_tokens
@@ -68,7 +68,7 @@ class Prepared(ABC):
 
         Both tasks: `words`, the word spans of each of two languages, and `antecedents`, [pronoun start, end,
         noun start, end]. Pairs: `alignment`, [source start, end, target start, end]. Texts: the columns of
-        `data.coreference`.
+        `training.evaluation.coreference`.
         """
         return self._rows[split] if self._rows.gold else None
 
@@ -83,7 +83,7 @@ class Prepared(ABC):
 
     @abstractmethod
     def lost(self, split: str) -> int:
-        """Return the UTF-8 bytes of that text which the tokenizer loses (see `data.tokens.losses`)."""
+        """Return the UTF-8 bytes of that text which the tokenizer loses (see `data.tokens.lost_characters`)."""
 
     @abstractmethod
     def training(self, batch_size: int, /, *, seed: int | None = None) -> BatchStream:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from data.prepared import Prepared
+from data.training_data import Prepared
 from model.size import count_parameters
 from training.config import TrainConfig, plain_settings
 from training.hardware.gpu_attention import describe_attention

@@ -10,7 +10,7 @@ from benchmarks.gpu.figures import Figure
 from benchmarks.gpu.stage import Measurement, Report, StageSettings
 from benchmarks.harness import MeasureSettings, alternate
 from benchmarks.results import Row
-from data.processes import cores
+from data.cpu_cores import cores
 
 ROUNDS, TURN, WARM_UP = 3, 1.0, 0.5
 

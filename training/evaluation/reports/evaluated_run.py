@@ -10,9 +10,9 @@ import data.config
 from configs.errors import UserError
 from data.config import DataConfig
 from data.errors import DataError
-from data.prepare import prepare
-from data.prepared import Prepared
 from data.sources.files import locate
+from data.token_cache import prepare
+from data.training_data import Prepared
 from interop.trained import weights_hash
 from training.checkpoints.files import data_hashes
 from training.config import TrainConfig

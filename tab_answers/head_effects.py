@@ -7,11 +7,11 @@ from typing import Any
 
 from configs.errors import UserError
 from interpretability.ablation import head_places, replace_head_outputs
-from tab_answers.changes import means_of
 from tab_answers.models import Models
 from tab_answers.predictions import logits_of, losses_of
 from tab_answers.question import EffectsQuestion
-from tab_answers.recorded import examples_in
+from tab_answers.replaced_outputs import means_of
+from tab_answers.run_recordings import examples_in
 from training.hardware.threads import threads_for
 
 SECONDS = 5.0

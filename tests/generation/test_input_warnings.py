@@ -10,8 +10,8 @@ from data.config import TokenizerConfig
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from generation.config import GenerateConfig
 from generation.engines.torch_engine import TorchEngine
+from generation.input_warnings import SourceNotes
 from generation.line_translation import translate_lines
-from generation.source_notes import SourceNotes
 from generation.text_generation import print_notes
 from run import Run
 from training.run_folder.tokenizers import load_source_alphabet

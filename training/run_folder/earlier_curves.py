@@ -12,7 +12,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
-from configs.whole_file import write_whole
+from configs.atomic_file import write_whole
 from training.run_folder.terminal import print_line
 
 Point = tuple[str, int]

@@ -8,9 +8,19 @@ from typing import Any
 
 import pytest
 
-from data.coreference import FORMS, HEURISTICS, Mention, Pronoun, pronouns, share, told, turns, with_candidates
 from data.primer import rows
 from data.primer.plots import PLOTS
+from training.evaluation.coreference import (
+    FORMS,
+    HEURISTICS,
+    Mention,
+    Pronoun,
+    pronouns,
+    share,
+    told,
+    turns,
+    with_candidates,
+)
 
 AT_MOST = 0.60
 """Share of the pronouns that a guess without understanding may get right."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from data.primer.characters import Fact, Figure, Said
 from data.primer.constructions.adjectives import comparing, preferring, turned, very_head, with_reason
 from data.primer.constructions.combined import reason
-from data.primer.figures import Fact, Figure, Said
 from data.primer.grammar import japanese as ja
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.clauses import Clause, Complement, Head, Mode, adjective_head, marked, verb_head

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from configs.errors import UserError
 from configs.program import complain, messages_of
-from training.processes.launch import Launch
+from training.processes.restarts import Launch
 from training.stop_request import Interrupted
 
 _WAIT = timedelta(seconds=3)

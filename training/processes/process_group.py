@@ -15,10 +15,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
-from training.processes.ending import Ending
-from training.processes.launch import Launch
+from training.processes.failure import Ending
 from training.processes.output import only_errors
-from training.processes.processes import Processes
+from training.processes.restarts import Launch
+from training.processes.single_process import Processes
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ import torch
 
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
-from data.prepare import prepare
-from data.prepared import PreparedPairs, PreparedText
+from data.token_cache import prepare
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
+from data.training_data import PreparedPairs, PreparedText
 from tests.data.conftest import made_pairs, made_text, write
 
 CHAR = TokenizerConfig(kind="char")
@@ -228,7 +228,7 @@ def test_a_tokenizer_trained_on_a_part_of_the_text_says_so(
     write_pairs(tmp_path, made_pairs(), made_pairs(9))
     read, limit = (sum(map(len, side)) for side in zip(*made_pairs(), strict=True))
     assert read > limit
-    for module in ("data.prepare", "data.tokens.tokenizer_training"):
+    for module in ("data.token_cache", "data.tokens.tokenizer_training"):
         monkeypatch.setattr(f"{module}.SAMPLE_CHARACTERS", limit)
     config = TokenizerConfig(kind="char", shared=False)
     for _ in range(2):

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from configs.errors import UserError
 from training.optimizer.base import Rate, State, StatefulOptimizer
-from training.optimizer.layout import ALIGNMENT, HIDDEN, FlatMatrices, Layout, layout_of
+from training.optimizer.flat_layout import ALIGNMENT, HIDDEN, FlatMatrices, Layout, layout_of
 from training.optimizer.muon import Exchange
-from training.processes.processes import Processes
+from training.processes.single_process import Processes
 
 
 def trained_parameters(model: nn.Module) -> dict[str, nn.Parameter]:

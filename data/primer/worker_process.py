@@ -1,4 +1,4 @@
-"""Draw rows in a worker process: `python -m data.primer.worker KIND SEED FIRST EVERY` writes chunks to a pipe."""
+"""Draw rows in a worker process: `python -m data.primer.worker_process KIND SEED FIRST EVERY` writes chunks to a pipe."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 import sys
 from itertools import count
 
+from data.cpu_cores import uncollected
 from data.primer.corpus import KINDS
 from data.primer.stream import Stream, send, share
-from data.processes import uncollected
 
 
 def main() -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from data.config import DataConfig, TokenizerConfig
-from data.prepare import prepare
-from data.prepared import PreparedText
-from data.tokens.losses import Losses, text_losses
+from data.token_cache import prepare
+from data.tokens.lost_characters import Losses, text_losses
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
+from data.training_data import PreparedText
 from tests.data.conftest import write
 from training.evaluation.held_out import HeldOutLoss
 
