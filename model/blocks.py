@@ -75,6 +75,7 @@ class CrossDecoderBlock(DecoderBlock):
         """Map x [B, T, C] to [B, T, C]; memory from `CrossAttention.keys_values`; source_mask [B, S] bool."""
         x = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache))
         # After self-attention, so that the query for the source knows what has been translated so far.
+        # The source stays the same for all target tokens, so `memory` holds its keys and values, computed once.
         x = x + self.dropout(self.cross_attention(self.cross_norm(x), *memory, source_mask))
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 

@@ -145,6 +145,7 @@ class _ProjectedLoss(torch.autograd.Function):
             if padding:
                 grad = F.pad(grad, (0, padding))
             grad_features.append(grad @ weight)
+            # All chunks add to one gradient of the head; bfloat16 would round away most of what the last ones add.
             part = grad.t() @ rows
             grad_weight = part if grad_weight is None else grad_weight.float() + part
         assert grad_weight is not None
@@ -154,6 +155,7 @@ class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
+        # The chain rule: `grad` is 1 / tokens of the step, by which the loss is divided after this function.
         grad_features, grad_weight = ctx.saved_tensors
         scale = grad.to(grad_features.dtype)
         return grad_features * scale, grad_weight * scale, None, None, None, None
@@ -169,6 +171,7 @@ def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tupl
     powers = (logits - largest).exp_()  # [N, V] float32
     total = powers.sum(dim=-1, keepdim=True)  # [N, 1]
     losses = largest + total.log() - (1 - smoothing) * logits.gather(1, place).float()  # [N, 1]
+    # Label smoothing asks for the token with probability 1 - smoothing, and for any token with what is left.
     if smoothing:
         losses = losses - smoothing * logits.mean(dim=-1, keepdim=True, dtype=torch.float32)
     # Its gradient: the predicted probabilities minus the wanted ones; 0 at padding.
