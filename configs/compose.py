@@ -81,11 +81,11 @@ def compose_config(
     setting is checked on its own against the dataclass, so that one pass finds all problems; valid settings are
     applied. The config is None only if the groups cannot be composed.
     """
-    found: list[str] = []
+    problems: list[str] = []
     groups: list[str] = []
     values: list[Override] = []
     for argument in map(normalise, settings):
-        override = parse_override(argument, found)
+        override = parse_override(argument, problems)
         if override is None:
             continue
         group = override.key_or_group
@@ -95,15 +95,15 @@ def compose_config(
             groups.append(argument)
         else:
             near = suggestion(choice, GROUPS[group])
-            found.append(f"{argument}: no such choice{near}; there are {', '.join(GROUPS[group])}")
+            problems.append(f"{argument}: no such choice{near}; there are {', '.join(GROUPS[group])}")
     try:
         config = copy.deepcopy(compose_groups(name, schema, tuple(groups)))
     except (HydraException, OmegaConfBaseException) as error:
-        return None, [*found, str(error).strip().splitlines()[0]]
+        return None, [*problems, str(error).strip().splitlines()[0]]
     keys = all_keys(schema)
     for override in values:
-        found += value_problems(config, override, keys)
-    return config, found
+        problems += value_problems(config, override, keys)
+    return config, problems
 
 
 @functools.cache
@@ -132,19 +132,19 @@ def quoted(text: str) -> str:
     return "'" + re.sub(r"(\\*)('|$)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), literal(text)) + "'"
 
 
-def parse_override(argument: str, found: list[str]) -> Override | None:
-    """Parse one override; if it is invalid, return None and append the problem to `found`."""
+def parse_override(argument: str, problems: list[str]) -> Override | None:
+    """Parse one override; if it is invalid, return None and append the problem to `problems`."""
     key, separator, _ = argument.partition("=")
     if argument.startswith("~"):
-        found.append(f"{argument}: settings cannot be removed; most can be null: {key[1:]}=null")
+        problems.append(f"{argument}: settings cannot be removed; most can be null: {key[1:]}=null")
     elif argument.startswith("-") or not key or not separator:
-        found.append(f"{argument or repr('')}: {NOT_A_SETTING}")
+        problems.append(f"{argument or repr('')}: {NOT_A_SETTING}")
     else:
         try:
             return OverridesParser.create().parse_override(argument)
         except (HydraException, OverrideParseException, ValueError, RecursionError):  # too many digits, or brackets
             fix = f"put a value with special characters in two pairs of quotes: {key}='\"…\"'"
-            found.append(f"{argument}: not understood; {fix}")
+            problems.append(f"{argument}: not understood; {fix}")
     return None
 
 

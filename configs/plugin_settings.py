@@ -40,22 +40,22 @@ def plugin_problems(settings: Sequence[str], keys: Sequence[str]) -> list[str]:
 
     keys: all settings of the program.
     """
-    found: list[str] = []
+    problems: list[str] = []
     chosen: dict[str, Any] = {}
     for setting in settings:
         key = setting.partition("=")[0].lstrip("+~")
-        if (override := parse_override(setting, found)) is None:
+        if (override := parse_override(setting, problems)) is None:
             continue
         if is_for_hydra(setting):
             chosen[key] = override.value()
             if (reason := _refusal(key, chosen[key], override.is_sweep_override())) is not None:
-                found.append(f"{key}: {reason}; of Hydra's settings only its sweepers and launchers can be set")
+                problems.append(f"{key}: {reason}; of Hydra's settings only its sweepers and launchers can be set")
         elif override.is_sweep_override():
-            found += _swept_problems(key, override, keys)
+            problems += _swept_problems(key, override, keys)
     if chosen.get("hydra/sweeper/sampler") == "cmaes" and chosen.get("hydra.sweeper.storage") is not None:
         reason = "is refused with hydra/sweeper/sampler=cmaes, whose states in a storage are pickles"
-        found.append(f"hydra.sweeper.storage: {reason}")
-    return found
+        problems.append(f"hydra.sweeper.storage: {reason}")
+    return problems
 
 
 def _refusal(key: str, value: Any, swept: bool) -> str | None:
@@ -65,13 +65,13 @@ def _refusal(key: str, value: Any, swept: bool) -> str | None:
     if not OPTION.fullmatch(key) or swept:
         return "is refused, because it can add configurations or code"
     nested = list(_nested(value))
-    for part in (key.split(".", 2)[2], *(str(part) for each in nested if isinstance(each, dict) for part in each)):
+    for part in (key.split(".", 2)[2], *(str(part) for item in nested if isinstance(item, dict) for part in item)):
         for word in re.split(r"[./@+~]", part):
             if CODE.fullmatch(word):
                 return f"'{word}' is refused, because it can run code"
     if key == "hydra.sweeper.storage" and str(value).startswith("redis"):
         return "Redis is refused, because Optuna stores pickles there"
-    if any("\n" in each for each in nested if isinstance(each, str)):
+    if any("\n" in item for item in nested if isinstance(item, str)):
         return "a line break is refused, because it can run code"
     return "${…} is refused, because it can read other settings" if "${" in str(value) else None
 

@@ -23,12 +23,12 @@ class Point:
     """The values of the settings that vary in the sweep."""
 
 
-def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
-    """Return the runs that the settings request, one for each combination of values; add problems to `found`."""
+def sweep_points(settings: list[str], problems: list[str]) -> list[Point]:
+    """Return the runs that the settings request, one for each combination of values; add problems to `problems`."""
     choices: list[list[str]] = []
     several: list[str] = []
     for setting in settings:
-        override = parse_override(setting, found)
+        override = parse_override(setting, problems)
         if override is None:
             continue
         key = setting.partition("=")[0]
@@ -38,15 +38,15 @@ def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
         try:
             listed = list(itertools.islice(override.sweep_string_iterator(), LARGEST_SWEEP + 1))
         except Exception:  # interval() and glob() need other Hydra sweepers; a range may be infinite
-            found.append(f"{setting}: cannot be counted; name the values, {key}=A,B,C, or write range(FROM,TO)")
+            problems.append(f"{setting}: cannot be counted; name the values, {key}=A,B,C, or write range(FROM,TO)")
             continue
         if not listed:
-            found.append(f"{setting}: contains no values")
+            problems.append(f"{setting}: contains no values")
         choices.append([f"{key}={value}" for value in listed])
         if len(listed) > 1:
             several.append(key.lstrip("+"))
     if math.prod(map(len, choices)) > LARGEST_SWEEP:
-        found.append(f"a sweep of more than {LARGEST_SWEEP} runs: give fewer values")
+        problems.append(f"a sweep of more than {LARGEST_SWEEP} runs: give fewer values")
         return []
     points = []
     for chosen in itertools.product(*choices):

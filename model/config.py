@@ -165,11 +165,11 @@ class ModelConfig:
 
 def problems(config: ModelConfig) -> list[str]:
     """All problems that make the configuration invalid, one sentence each that names the key; empty if none."""
-    found: list[str] = []
+    invalid: list[str] = []
 
     def require(key: str, holds: bool, rule: str) -> None:
         if not holds:
-            found.append(f"model.{key}={getattr(config, key)}: {rule}")
+            invalid.append(f"model.{key}={getattr(config, key)}: {rule}")
 
     require("context", config.context >= 2, "must be at least 2")
     for key in ("layers", "encoder_layers", "heads", "kv_heads", "width", "feed_forward", "vocab_multiple"):
@@ -189,9 +189,9 @@ def problems(config: ModelConfig) -> list[str]:
         require(key, value is None or 0.0 < value < float("inf"), f"must be greater than 0{off}")
     require("rotary_fraction", 0.0 < config.rotary_fraction <= 1.0, "must be greater than 0 and at most 1")
     if not config.norm_gain and config.norm != "rms":
-        found.append("model.norm_gain=false: needs model.norm=rms")
-    if found:
-        return found  # the rules below divide by these numbers
+        invalid.append("model.norm_gain=false: needs model.norm=rms")
+    if invalid:
+        return invalid  # the rules below divide by these numbers
 
     heads, head_width = config.heads, config.head_width
     require("width", config.width % heads == 0, f"must be a multiple of model.heads={heads}")
@@ -203,11 +203,11 @@ def problems(config: ModelConfig) -> list[str]:
         require("rotary_fraction", turns, f"turns none of the {head_width} channels of a head; at least 2 are needed")
     if config.position == "sinusoidal":
         require("width", config.width % 2 == 0, "must be even for model.position=sinusoidal")
-    return found
+    return invalid
 
 
 def check(config: ModelConfig) -> None:
     """Raise a ValueError that lists every problem of the configuration."""
-    found = problems(config)
-    if found:
-        raise ValueError("; ".join(found))
+    invalid = problems(config)
+    if invalid:
+        raise ValueError("; ".join(invalid))
