@@ -73,7 +73,7 @@ def beam_search(
 
     # The encoder runs once; every step attends to the keys and values that it leaves in the cache.
     cache = model.new_beam_cache(max(limits), beam_size)
-    model.read(source, source_mask, cache)
+    model.cache_source(source, source_mask, cache)
     limit = torch.tensor(limits, device=source.device)
     # A row is a sentence; N of them are in the batch. Hypotheses that cannot continue have score -inf.
     sentence = torch.arange(len(limits), device=source.device)  # [N]

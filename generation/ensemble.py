@@ -91,7 +91,7 @@ class TranslatorEnsemble(Ensemble, EncoderDecoder):
     def read(self, source: Tensor, source_mask: Tensor | None, cache: KVCache) -> None:
         """Encode the source with each member."""
         for member, part in zip(self.models, parts_of(cache), strict=True):
-            member.read(source, source_mask, part)
+            member.cache_source(source, source_mask, part)
 
     def next_features(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """Return the features of all members for the new tokens [B, T], side by side [B, T, ΣC]."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import fields
 
-from model.config import IMPORTED, ModelConfig
+from model.config import IMPORTED_MODELS_ONLY, ModelConfig
 
 ACTIVATIONS = ("relu2", "gelu", "swiglu")
 
@@ -18,7 +18,7 @@ def foreign_options(config: ModelConfig, program: str, carried: Container[str] =
     default = {field.name: field.default for field in fields(ModelConfig)}
     found = {
         f"model.{key}={getattr(config, key)}: is not carried to {program}": f"model.{key}={default[key]}"
-        for key in IMPORTED
+        for key in IMPORTED_MODELS_ONLY
         if key not in carried and getattr(config, key) != default[key]
     }
     if "activation" not in carried and config.activation not in ACTIVATIONS:

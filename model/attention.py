@@ -25,7 +25,7 @@ def reference_attention(
     query [B, H, T, D], key and value [B, Hkv, S, D] with Hkv dividing H (query head h uses key head h // (H / Hkv)).
     causal: query t attends to keys up to its own position; if T < S, queries are the last T positions (KV cache).
     key_mask bool, True = may be attended to: [B, S] for real tokens, None if all are; or [B, T, S] per query, which
-    makes the order of the keys irrelevant (beam hypotheses, packed documents). Every query needs at least one key.
+    replaces the causal rule and so must contain it (beam hypotheses, packed documents). Every query needs a key.
     dropout: probability of dropping a weight, nonzero only in training. Returns the output [B, H, T, D] and the
     weights [B, H, T, S].
     """
@@ -44,7 +44,10 @@ def reference_attention(
 def attention(
     query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, key_mask: Mask = None, dropout: float = 0.0
 ) -> Tensor:
-    """Return the output of `reference_attention`, [B, H, T, D] in the query's dtype; the arguments are the same."""
+    """Return the output of `reference_attention`, [B, H, T, D] in the query's dtype; the arguments are the same.
+
+    Calls go to `fast_attention`; the body below is what it is tested against.
+    """
     output, _ = reference_attention(query, key, value, causal=causal, key_mask=key_mask, dropout=dropout)
     return output.to(query.dtype)
 
@@ -56,7 +59,8 @@ class Attention(nn.Module):
     """The hook: `model.recording` and guided alignment replace it on individual modules."""
 
     def __init__(self, config: ModelConfig, kind: str, layer: int) -> None:
-        """kind: decoder, encoder or cross; with the layer it names the module in recordings."""
+        """kind: decoder, encoder or cross; with the layer it names the module in recordings. layer: also its place in a
+        cache."""
         super().__init__()
         self.kind = kind
         self.layer = layer
@@ -80,7 +84,7 @@ class SelfAttention(Attention):
         super().__init__(config, kind, layer)
         rows = (config.heads + 2 * self.kv_heads) * self.head_width
         self.query_key_value = nn.Linear(config.width, rows, bias=config.bias)
-        # One gain for both queries and keys: only its product matters, and both are then normalised in one pass.
+        # One gain for both queries and keys: they are then normalised in one pass.
         self.query_key_norm = make_rms_norm(config, self.head_width) if config.qk_norm else None
 
     def forward(self, x: Tensor, rotation: Tensor | None = None, key_mask: Tensor | None = None) -> Tensor:
@@ -90,16 +94,13 @@ class SelfAttention(Attention):
     def queries_keys_values(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries [B, H, T, D], keys and values [B, Hkv, T, D]; queries and keys normalised and rotated."""
         fused = self.query_key_value(x).unflatten(-1, (-1, self.head_width))  # [B, T, H + 2 Hkv, D]
-        if self.query_key_norm is None and rotation is None:
-            query, key, value = fused.split((self.heads, self.kv_heads, self.kv_heads), dim=2)
-        else:
-            query_key, value = fused.split((self.heads + self.kv_heads, self.kv_heads), dim=2)
-            if self.query_key_norm is not None:
-                query_key = self.query_key_norm(query_key)
-            if rotation is not None:
-                query_key = rotate(query_key, rotation)
-            query_key = query_key.to(value.dtype)  # autocast gives norms in float32, but the projection in bfloat16
-            query, key = query_key.split((self.heads, self.kv_heads), dim=2)
+        query_key, value = fused.split((self.heads + self.kv_heads, self.kv_heads), dim=2)
+        if self.query_key_norm is not None:
+            query_key = self.query_key_norm(query_key)
+        if rotation is not None:
+            query_key = rotate(query_key, rotation)
+        query_key = query_key.to(value.dtype)  # autocast gives norms in float32, but the projection in bfloat16
+        query, key = query_key.split((self.heads, self.kv_heads), dim=2)
         return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
 
 
@@ -107,14 +108,19 @@ class CausalSelfAttention(SelfAttention):
     """Causal self-attention: every token attends to itself and to earlier tokens (decoder)."""
 
     def forward(  # type: ignore[override]
-        self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None, documents: Tensor | None = None
+        self,
+        x: Tensor,
+        rotation: Tensor | None = None,
+        cache: KVCache | None = None,
+        document_mask: Tensor | None = None,
     ) -> Tensor:
         """Map x [B, T, C] to [B, T, C]. With a cache, x holds the next T tokens of a single document.
 
-        documents: mask from `document_mask` for rows of several documents; None lets a token attend to all before it.
+        document_mask: from `model.masks.document_mask` for rows of several documents; None lets a token attend to all
+        before it.
         """
         query, key, value = self.queries_keys_values(x, rotation)
-        key_mask = documents
+        key_mask = document_mask
         if cache is not None:
             key, value, key_mask = cache.append(self.layer, key, value)
         return self._mix(query, key, value, causal=True, key_mask=key_mask)
@@ -129,9 +135,9 @@ class CrossAttention(Attention):
         self.key_value = nn.Linear(config.width, 2 * self.kv_heads * self.head_width, bias=config.bias)
         self.query_key_norm = make_rms_norm(config, self.head_width) if config.cross_qk_norm else None
 
-    def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def keys_values(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values [B, Hkv, S, D] of the encoder output [B, S, C]; computed once per source."""
-        fused = self.key_value(memory).unflatten(-1, (-1, self.head_width))  # [B, S, 2 Hkv, D]
+        fused = self.key_value(encoded).unflatten(-1, (-1, self.head_width))  # [B, S, 2 Hkv, D]
         key, value = fused.split(self.kv_heads, dim=2)
         if self.query_key_norm is not None:
             key = self.query_key_norm(key).to(value.dtype)

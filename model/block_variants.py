@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TypeVar, cast
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.blocks import Block, CrossDecoderBlock, DecoderBlock, EncoderBlock
 from model.cache import KVCache
 from model.config import ModelConfig
-from model.layers import make_norm
 
 
 class PostNormEncoderBlock(EncoderBlock):
@@ -29,10 +28,14 @@ class PostNormDecoderBlock(DecoderBlock):
     """norm(x + attention(x)), norm(x + mlp(x))."""
 
     def forward(
-        self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None, documents: Tensor | None = None
+        self,
+        x: Tensor,
+        rotation: Tensor | None = None,
+        cache: KVCache | None = None,
+        document_mask: Tensor | None = None,
     ) -> Tensor:
         """As in `DecoderBlock`."""
-        x = self.attention_norm(x + self.dropout(self.attention(x, rotation, cache, documents)))
+        x = self.attention_norm(x + self.dropout(self.attention(x, rotation, cache, document_mask)))
         return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
 
 
@@ -42,14 +45,14 @@ class PostNormCrossDecoderBlock(CrossDecoderBlock):
     def forward(  # type: ignore[override]
         self,
         x: Tensor,
-        memory: tuple[Tensor, Tensor],
+        source: tuple[Tensor, Tensor],
         source_mask: Tensor | None = None,
         rotation: Tensor | None = None,
         cache: KVCache | None = None,
     ) -> Tensor:
         """As in `CrossDecoderBlock`."""
         x = self.attention_norm(x + self.dropout(self.attention(x, rotation, cache)))
-        x = self.cross_norm(x + self.dropout(self.cross_attention(x, *memory, source_mask)))
+        x = self.cross_norm(x + self.dropout(self.cross_attention(x, *source, source_mask)))
         return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
 
 
@@ -66,10 +69,14 @@ class ParallelDecoderBlock(DecoderBlock):
     """x + attention(norm(x)) + mlp(norm(x))."""
 
     def forward(
-        self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None, documents: Tensor | None = None
+        self,
+        x: Tensor,
+        rotation: Tensor | None = None,
+        cache: KVCache | None = None,
+        document_mask: Tensor | None = None,
     ) -> Tensor:
         """As in `DecoderBlock`."""
-        attended = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache, documents))
+        attended = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache, document_mask))
         return attended + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
 
@@ -79,14 +86,14 @@ class ParallelCrossDecoderBlock(CrossDecoderBlock):
     def forward(  # type: ignore[override]
         self,
         x: Tensor,
-        memory: tuple[Tensor, Tensor],
+        source: tuple[Tensor, Tensor],
         source_mask: Tensor | None = None,
         rotation: Tensor | None = None,
         cache: KVCache | None = None,
     ) -> Tensor:
         """As in `CrossDecoderBlock`."""
         attended = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache))
-        crossed = attended + self.dropout(self.cross_attention(self.cross_norm(x), *memory, source_mask))
+        crossed = attended + self.dropout(self.cross_attention(self.cross_norm(x), *source, source_mask))
         return crossed + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
 
@@ -108,11 +115,6 @@ VARIANTS: dict[str, dict[type[Block], type[Block]]] = {
 AnyBlock = TypeVar("AnyBlock", bound=Block)
 
 
-def arranged(block: type[AnyBlock], config: ModelConfig) -> type[AnyBlock]:
+def block_class(block: type[AnyBlock], config: ModelConfig) -> type[AnyBlock]:
     """Return a class of `model.blocks`, or the variant of it that `config.block` selects."""
     return cast(type[AnyBlock], VARIANTS[config.block].get(block, block))
-
-
-def make_final_norm(config: ModelConfig) -> nn.Module:
-    """Create the norm at the end of a stack of blocks; a post-norm block ends with a norm itself."""
-    return nn.Identity() if config.block == "post_norm" else make_norm(config)

@@ -25,6 +25,28 @@ class Block(nn.Module):
         self.feed_forward = FeedForward(config)
 
 
+class DecoderBlock(Block):
+    """Causal self-attention, followed by the MLP."""
+
+    attention: CausalSelfAttention
+
+    def __init__(self, config: ModelConfig, layer: int) -> None:
+        super().__init__(config, CausalSelfAttention(config, "decoder", layer))
+
+    def forward(
+        self,
+        x: Tensor,
+        rotation: Tensor | None = None,
+        cache: KVCache | None = None,
+        document_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Map x [B, T, C] to [B, T, C]; cache and document_mask as in `CausalSelfAttention`."""
+        # Attention is the only place where tokens exchange information; the MLP treats each token by itself.
+        x = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache, document_mask))
+        # Neither sum is normalised: gradients flow back along x unchanged, through any number of blocks.
+        return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+
+
 class EncoderBlock(Block):
     """Self-attention over the whole source, followed by the MLP."""
 
@@ -35,24 +57,6 @@ class EncoderBlock(Block):
         """Map x [B, S, C] to [B, S, C]; mask [B, S] bool, True = real token."""
         # No causal mask: the whole source is known before the first target token is predicted.
         x = x + self.dropout(self.attention(self.attention_norm(x), rotation, mask))
-        return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-
-
-class DecoderBlock(Block):
-    """Causal self-attention, followed by the MLP."""
-
-    attention: CausalSelfAttention
-
-    def __init__(self, config: ModelConfig, layer: int) -> None:
-        super().__init__(config, CausalSelfAttention(config, "decoder", layer))
-
-    def forward(
-        self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None, documents: Tensor | None = None
-    ) -> Tensor:
-        """Map x [B, T, C] to [B, T, C]; cache and documents as in `CausalSelfAttention`."""
-        # Attention is the only place where tokens exchange information; the MLP treats each token by itself.
-        x = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache, documents))
-        # Neither sum is normalised: gradients flow back along x unchanged, through any number of blocks.
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
 
@@ -67,16 +71,17 @@ class CrossDecoderBlock(DecoderBlock):
     def forward(  # type: ignore[override]
         self,
         x: Tensor,
-        memory: tuple[Tensor, Tensor],
+        source: tuple[Tensor, Tensor],
         source_mask: Tensor | None = None,
         rotation: Tensor | None = None,
         cache: KVCache | None = None,
     ) -> Tensor:
-        """Map x [B, T, C] to [B, T, C]; memory from `CrossAttention.keys_values`; source_mask [B, S] bool."""
+        """Map x [B, T, C] to [B, T, C]; source: its keys and values, from `CrossAttention.keys_values`; source_mask
+        [B, S] bool, True = real token."""
         x = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache))
         # After self-attention, so that the query for the source knows what has been translated so far.
-        # The source stays the same for all target tokens, so `memory` holds its keys and values, computed once.
-        x = x + self.dropout(self.cross_attention(self.cross_norm(x), *memory, source_mask))
+        # The source stays the same for all target tokens, so its keys and values have been computed once.
+        x = x + self.dropout(self.cross_attention(self.cross_norm(x), *source, source_mask))
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
 

@@ -23,17 +23,18 @@ class KVCache:
         """Number of tokens in the longest row."""
         self.row_lengths: Tensor | None = None
         """Number of tokens in each row, [B] int64; None while all rows have the same length."""
-        self.memory: list[tuple[Tensor, Tensor]] = []
+        self.source_keys_values: list[tuple[Tensor, Tensor]] = []
         """Cross-attention keys and values of the source per decoder layer, each [B, Hkv, S, D]; empty for a GPT."""
         self.source_mask: Tensor | None = None
         """[B, S] bool, True = real source token; None if there is no padding."""
         self._keys: list[Tensor] = []  # per layer [B, Hkv, capacity, D]
         self._values: list[Tensor] = []  # per layer [B, Hkv, capacity, D]
-        self._inputs: Tensor | None = None  # [B, 1 + capacity, C], after a zero vector
+        self._inputs: Tensor | None = None  # for `TokenShift`: a zero vector and the inputs, [B, 1 + capacity, C]
         self._mask: Tensor | None = None  # the mask that `append` returns during the current step
 
     def positions(self, tokens: int) -> tuple[int | Tensor, int]:
-        """Return the first position of the next `tokens` tokens (int or [B]) and the number of distinct positions."""
+        """Return the first position of the next `tokens` tokens (int or [B]) and the number of distinct positions:
+        `tokens`, except in a `BeamCache`."""
         return self.length if self.row_lengths is None else self.row_lengths, tokens
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -55,7 +56,7 @@ class KVCache:
         else:
             if tokens != 1:
                 raise ValueError(f"rows of different lengths grow by one token at a time, not by {tokens}")
-            # Zero the new column in shorter rows: it is masked, but 0 times uninitialised memory can be NaN.
+            # Zero the new column: it is masked in shorter rows, but 0 times uninitialised memory can be NaN.
             keys[:, :, self.length] = 0
             values[:, :, self.length] = 0
             rows = torch.arange(batch, device=key.device)
@@ -65,7 +66,7 @@ class KVCache:
             self._mask = self._make_mask(tokens)
         return keys.narrow(2, 0, end), values.narrow(2, 0, end), self._mask  # narrow: faster than indexing
 
-    def before(self, x: Tensor) -> Tensor:
+    def append_inputs(self, x: Tensor) -> Tensor:
         """Add the input vectors [B, T, C] of T new tokens; return that of the token before each, 0 for the first."""
         batch, tokens, width = x.shape
         self._end(tokens)
@@ -98,19 +99,20 @@ class KVCache:
             self._inputs = self._inputs[rows]
         if self.row_lengths is not None:
             self.row_lengths = self.row_lengths[rows]
-        self.memory = [(key[rows], value[rows]) for key, value in self.memory]
+        self.source_keys_values = [(key[rows], value[rows]) for key, value in self.source_keys_values]
         if self.source_mask is not None:
             self.source_mask = self.source_mask[rows]
 
     def replace_rows(self, rows: Tensor, other: KVCache) -> None:
-        """Overwrite rows [B'] with the rows of another cache of B' rows; `set_lengths` must follow."""
+        """Overwrite rows [B'], without their sources, with the rows of another cache of B' rows; `set_lengths` must
+        follow."""
         for mine, theirs in zip(self._keys + self._values, other._keys + other._values, strict=True):
             mine[rows, :, : other.length] = theirs[:, :, : other.length]
         if self._inputs is not None and other._inputs is not None:
             self._inputs[rows, : other.length + 1] = other._inputs[:, : other.length + 1]
 
     def _end(self, tokens: int) -> int:
-        """Return the length with `tokens` more tokens."""
+        """Return the length with `tokens` more tokens. Raises ValueError if there is no room for them."""
         end = self.length + tokens
         if end > self.capacity:
             raise ValueError(f"the cache holds {self.capacity} tokens per row, but {end} are needed")

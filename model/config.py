@@ -7,13 +7,20 @@ from dataclasses import dataclass
 NORMS = ("rms", "layer")
 POSITIONS = ("rotary", "learned", "sinusoidal")
 MOST_LAYERS = 1000
-"""More are a mistake, as in a damaged file, that would fill the memory block by block."""
+"""Guards against the config of a damaged file, whose blocks would fill the memory."""
 
 ACTIVATIONS = ("relu2", "relu", "gelu", "gelu_tanh", "silu", "swiglu")
 BLOCKS = ("pre_norm", "post_norm", "parallel")
-IMPORTED = (
-    *("block", "norm_eps", "norm_gain", "rotary_base", "rotary_fraction"),
-    *("embedding_norm", "embedding_scale", "output_bias", "logit_cap"),
+IMPORTED_MODELS_ONLY = (
+    "block",
+    "norm_eps",
+    "norm_gain",
+    "rotary_base",
+    "rotary_fraction",
+    "embedding_norm",
+    "embedding_scale",
+    "output_bias",
+    "logit_cap",
 )
 """Options that only models from elsewhere need; most exporters do not carry them."""
 
@@ -30,8 +37,8 @@ class ModelConfig:
 
     heads: int = 4
     """Attention heads per block; must divide `width`. On a GPU, fewer and wider heads make better use of the tensor
-    cores (at width 768, 6 heads of width 128 rather than 12 of 64): the softmax then needs one exponential per 128
-    multiply-adds instead of one per 64."""
+    cores (at width 768, 6 heads of width 128 rather than 12 of 64): each score then costs more multiply-adds per
+    exponential of the softmax."""
 
     kv_heads: int | None = None
     """Key/value heads for grouped-query attention (Ainslie et al. 2023); must divide `heads`; null uses `heads`."""
@@ -109,7 +116,7 @@ class ModelConfig:
     """A trained gain for each channel in every norm; false fixes all of them at 1, as NanoChat does. norm=rms only."""
 
     rotary_base: float = 10_000.0
-    """Rotary positions: the slowest pair of channels turns once in about 2 pi times as many tokens. Long contexts use
+    """Rotary positions: the slowest pair of channels turns once in about 2 pi times this many tokens. Long contexts use
     larger bases (Xiong et al. 2023)."""
 
     rotary_fraction: float = 1.0

@@ -61,7 +61,7 @@ class LanguageModel(nn.Module):
     vocab_size: int
     head: nn.Linear
 
-    def add_head(self, embedding: Embedding) -> None:
+    def add_output_projection(self, embedding: Embedding) -> None:
         """Create the output projection: the token vectors of `embedding` themselves, or a table of its own."""
         rows = self.config.padded_vocab(self.vocab_size)
         self.head = nn.Linear(self.config.width, rows, bias=self.config.output_bias)
@@ -95,7 +95,8 @@ class LearnedPositions(nn.Module):
         self.weight = nn.Parameter(torch.empty(context, width))
 
     def forward(self, start: Start, length: int) -> Tensor:
-        """Return vectors [T, C] for an int start, [B, T, C] for a tensor. Raises ValueError beyond the context."""
+        """Return vectors [T, C] for an int start, [B, T, C] for a tensor. Raises ValueError for an int start
+        beyond the context."""
         if isinstance(start, Tensor):
             return self.weight[_positions(start, length)]
         if start + length > self.context:
@@ -109,8 +110,8 @@ class LearnedPositions(nn.Module):
 class _PositionTable(nn.Module):
     """A table computed from positions, stored for the first `context` positions and computed on demand beyond them.
 
-    The table stays float32 when the module is converted to another dtype (a round trip through bfloat16 would change it
-    from what a freshly loaded model computes), and is not in the state dict: it follows from the configuration.
+    The table stays float32 when the module is converted to another dtype: bfloat16 would round it. It is not in the
+    state dict, since it follows from the configuration.
     """
 
     table: Tensor
@@ -126,7 +127,7 @@ class _PositionTable(nn.Module):
         raise NotImplementedError
 
     def forward(self, start: Start, length: int) -> Tensor:
-        """Return rows [T, ...] for an int start, [B, T, ...] for a tensor; any length."""
+        """Return rows [T, ...] for an int start, also beyond the context; [B, T, ...] within it for a tensor."""
         if isinstance(start, Tensor):
             return self.table[_positions(start, length)]  # [B, T, ...]
         table = self.table
@@ -160,6 +161,7 @@ class RotaryPositions(_PositionTable):
 
     def __init__(self, context: int, width: int, rotary_width: int | None = None, base: float = 10_000.0) -> None:
         """width: D; rotary_width: R, D if None."""
+        # Before the constructor of the base class, which calls `compute`.
         self.rotary_width, self.base = width if rotary_width is None else rotary_width, base
         super().__init__(context, width)
 

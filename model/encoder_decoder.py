@@ -7,12 +7,13 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from model.block_variants import arranged, make_final_norm
+from model.block_variants import block_class
 from model.blocks import CrossDecoderBlock, EncoderBlock
 from model.cache import BeamCache, KVCache
 from model.config import ModelConfig, check
 from model.embedding import Embedding, LanguageModel, make_rotary
 from model.initialisation import initialise
+from model.layers import make_final_norm
 
 
 class EncoderDecoder(LanguageModel):
@@ -34,12 +35,12 @@ class EncoderDecoder(LanguageModel):
         table = self.target_embedding.tokens if shared and config.share_embeddings else None
         self.source_embedding = Embedding(config, source_vocab, table)
         self.rotary = make_rotary(config)
-        encoder_block, decoder_block = arranged(EncoderBlock, config), arranged(CrossDecoderBlock, config)
+        encoder_block, decoder_block = block_class(EncoderBlock, config), block_class(CrossDecoderBlock, config)
         self.encoder = nn.ModuleList([encoder_block(config, layer) for layer in range(config.encoder_depth)])
         self.encoder_norm = make_final_norm(config)
         self.decoder = nn.ModuleList([decoder_block(config, layer) for layer in range(config.layers)])
         self.decoder_norm = make_final_norm(config)
-        self.add_head(self.target_embedding)
+        self.add_output_projection(self.target_embedding)
         initialise(self)
 
     def forward(
@@ -49,9 +50,9 @@ class EncoderDecoder(LanguageModel):
         return self.logits(self.features(source, target, source_mask, cache))
 
     def encode(self, source: Tensor, source_mask: Tensor | None = None) -> Tensor:
-        """Encode source [B, S] int64 to memory [B, S, C]; source_mask [B, S] bool, True = real token, None if all are.
+        """Encode source [B, S] int64 to vectors [B, S, C]; source_mask [B, S] bool, True = real token, None if all are.
 
-        Each row needs at least one real token. Memory at padding positions is meaningless.
+        Each row needs at least one real token. Vectors at padding positions are meaningless.
         """
         x = self.source_embedding(source)  # [B, S, C]
         rotation = None if self.rotary is None else self.rotary(0, source.shape[1])
@@ -59,9 +60,9 @@ class EncoderDecoder(LanguageModel):
             x = block(x, rotation, source_mask)
         return self.encoder_norm(x)
 
-    def read(self, source: Tensor, source_mask: Tensor | None, cache: KVCache) -> None:
+    def cache_source(self, source: Tensor, source_mask: Tensor | None, cache: KVCache) -> None:
         """Encode the source once and cache the cross-attention keys and values of every layer."""
-        cache.memory = self._memory(self.encode(source, source_mask))
+        cache.source_keys_values = self._source_keys_values(self.encode(source, source_mask))
         cache.source_mask = source_mask
 
     def features(
@@ -73,17 +74,17 @@ class EncoderDecoder(LanguageModel):
         (under no_grad), `target` holds the tokens after those in the cache; only the first call encodes the source.
         """
         if cache is None:
-            return self._decode(target, self._memory(self.encode(source, source_mask)), source_mask, None)
-        if not cache.memory:
-            self.read(source, source_mask, cache)
-        return self._decode(target, cache.memory, cache.source_mask, cache)
+            return self._decode(target, self._source_keys_values(self.encode(source, source_mask)), source_mask, None)
+        if not cache.source_keys_values:
+            self.cache_source(source, source_mask, cache)
+        return self._decode(target, cache.source_keys_values, cache.source_mask, cache)
 
     def next_features(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """Return `features` [B, T, C] of the new tokens [B, T], given a cache that already holds the source.
 
         In a `BeamCache` the T tokens are the hypotheses of each source; each attends to its own ancestors only.
         """
-        return self._decode(tokens, cache.memory, cache.source_mask, cache)
+        return self._decode(tokens, cache.source_keys_values, cache.source_mask, cache)
 
     def next_logits(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """Return logits [B, T, V] after each of the new tokens [B, T]; arguments as in `next_features`."""
@@ -97,17 +98,17 @@ class EncoderDecoder(LanguageModel):
         """Create an empty cache for `capacity` target tokens per row, by default the whole context."""
         return KVCache(self.config.context if capacity is None else capacity)
 
-    def _memory(self, encoded: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def _source_keys_values(self, encoded: Tensor) -> list[tuple[Tensor, Tensor]]:
         blocks = cast(Iterable[CrossDecoderBlock], self.decoder)
         return [block.cross_attention.keys_values(encoded) for block in blocks]
 
     def _decode(
-        self, target: Tensor, memory: list[tuple[Tensor, Tensor]], source_mask: Tensor | None, cache: KVCache | None
+        self, target: Tensor, source: list[tuple[Tensor, Tensor]], source_mask: Tensor | None, cache: KVCache | None
     ) -> Tensor:
         start, length = (0, target.shape[1]) if cache is None else cache.positions(target.shape[1])
         x = self.target_embedding(target, start, length)  # [B, T, C]
         rotation = None if self.rotary is None else self.rotary(start, length)
-        for block, keys_values in zip(self.decoder, memory, strict=True):
+        for block, keys_values in zip(self.decoder, source, strict=True):
             x = block(x, keys_values, source_mask, rotation, cache)
         if cache is not None:
             cache.advance(target.shape[1])

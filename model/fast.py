@@ -1,4 +1,5 @@
-"""Faster forms of the functions that `model` defines: the same results, faster on some hardware.
+"""Faster forms of the functions that `model` defines: the same results (of dropout: the same distribution), faster on
+some hardware.
 
 A definition with a faster form is decorated with that form, as `rotate` with `@accelerated_by(fast_rotate)`. A call of
 `rotate` first tries `fast_rotate`, which returns the result, or None if it is no faster than the definition; in that
@@ -120,7 +121,8 @@ def _mask_pool(probability: float, entries: int, dtype: torch.dtype) -> Tensor:
 
 
 def _hashed(shape: torch.Size, seed: Tensor) -> Tensor:
-    """Hash each element's index to an int32: Wellons' `lowbias32` (github.com/skeeto/hash-prospector)."""
+    """Hash each element's index to an int32: Wellons' `lowbias32` (github.com/skeeto/hash-prospector) without its first
+    and last shift."""
     x = torch.arange(math.prod(shape), dtype=torch.int32, device=seed.device).view(shape) ^ seed
     x = x * 0x7FEB352D
     return (x ^ (x >> 15 & 0x1FFFF)) * (0x846CA68B - 2**32)
@@ -174,7 +176,7 @@ EXPLICIT_LENGTH = 512
 def fast_attention(
     query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, key_mask: Mask = None, dropout: float = 0.0
 ) -> Tensor:
-    """Compute `attention`; the arguments are the same. Everything but a recording, which needs the weights, runs this.
+    """Compute `attention`; the arguments are the same. Recordings, which need the weights, call `reference_attention`.
 
     torch's fused kernel does not store the weights, so that its memory grows with the length and not with its square.
     Which kernel a GPU runs depends on mask and dtype: `training.hardware.gpu_attention`.
@@ -229,7 +231,7 @@ def fused_arguments(
     """Return (query, key, value, attn_mask, is_causal, enable_gqa) for torch's fused attention: a mask or the causal
     flag, never both, since its CPU kernel silently applies both. Where they are equivalent the flag, because flash
     kernels support no mask. (Torch's flag aligns the first positions of queries and keys; ours aligns the last.)"""
-    flag = grouped = False  # set by branches: torch accepts no symbolic flag
+    flag = grouped = False  # set by branches: a compiled `flag = a == b` would be symbolic, which torch rejects here
     if causal and key_mask is None and query.shape[2] == key.shape[2]:
         flag = True
     visible = None if flag else visible_keys(query, key, causal, key_mask)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from model.block_variants import arranged, make_final_norm
+from model.block_variants import block_class
 from model.blocks import DecoderBlock
 from model.cache import KVCache
 from model.config import ModelConfig, check
 from model.embedding import Embedding, LanguageModel, make_rotary
 from model.initialisation import initialise
+from model.layers import make_final_norm
 from model.masks import document_mask
 from model.token_shift import TokenShift
 
@@ -32,33 +33,33 @@ class GPT(LanguageModel):
         self.embedding = Embedding(config, vocab_size)
         self.token_shift = TokenShift(config.width) if config.token_shift else None
         self.rotary = make_rotary(config)
-        block = arranged(DecoderBlock, config)  # DecoderBlock, except for some imported models
+        block = block_class(DecoderBlock, config)  # DecoderBlock itself, except for some imported models
         self.blocks = nn.ModuleList([block(config, layer) for layer in range(config.layers)])
         self.norm = make_final_norm(config)
-        self.add_head(self.embedding)
+        self.add_output_projection(self.embedding)
         initialise(self)
 
     def forward(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Map tokens [B, T] int64 to logits [B, T, V] of the token after each; arguments as in `features`."""
-        return self.logits(self.features(tokens, cache))
+        return self.logits(self.features(tokens, cache))  # `logits`: embedding.py
 
     def features(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Map tokens [B, T] int64 to the input of the output projection, [B, T, C], after the final norm. The training
         loss projects it itself, a chunk of tokens at a time, so that the logits of a batch are never in memory at once.
 
         With a cache (under no_grad), `tokens` are the tokens after those in the cache, and are appended to it. Learned
-        positions raise ValueError beyond `config.context`; rotary and sinusoidal positions can be computed for any
-        length, but the model was trained only on lengths up to the context.
+        positions raise ValueError beyond `config.context`; rotary and sinusoidal positions can be computed for longer
+        texts, but the model was trained only on lengths up to the context.
 
         With `config.mask_documents` a row may hold several documents; the tokens in a cache belong to one document.
         """
-        # A cache says how many tokens precede these; hypotheses of a beam are all at one position.
+        # A cache says how many tokens precede these.
         start, length = (0, tokens.shape[1]) if cache is None else cache.positions(tokens.shape[1])
         x = self.embedding(tokens, start, length)  # [B, T, C]
-        # Without the vector of the token before, a head that copies needs the output of an earlier layer.
+        # Off by default, see token_shift.py: mixes each token with the one before it.
         if self.token_shift is not None:
             x = self.token_shift(x, tokens == self.eos_id if self.config.mask_documents else None, cache)
-        # Rotation and mask follow from the tokens' places alone: computed here once, not in each of the layers.
+        # Rotation and mask are the same for all layers: computed here once.
         rotation = None if self.rotary is None else self.rotary(start, length)
         documents = None
         if self.config.mask_documents and self.eos_id is not None and cache is None:

@@ -12,7 +12,7 @@ from model.embedding import LanguageModel, LearnedPositions
 
 @torch.no_grad()
 def initialise(model: LanguageModel) -> None:
-    """Draw every parameter of a model from torch's default generator.
+    """Draw the weights of a model from torch's default generator; gains are set where they are defined.
 
     parameter                              standard deviation     why
     token embedding, untied `head`         0.02                   GPT-2 (Radford et al. 2019): small initial logits
@@ -39,7 +39,7 @@ def initialise(model: LanguageModel) -> None:
         nn.init.normal_(head.weight, std=0.02)
     if head.bias is not None:
         nn.init.zeros_(head.bias)
-    for kind in (EncoderBlock, DecoderBlock):
+    for kind in (EncoderBlock, DecoderBlock):  # the latter also with cross-attention
         outputs = [layer for block in blocks_of(model) if isinstance(block, kind) for layer in residual_outputs(block)]
         for layer in outputs:
             layer.weight.mul_(len(outputs) ** -0.5)

@@ -57,6 +57,11 @@ def make_norm(config: ModelConfig) -> nn.Module:
     return nn.LayerNorm(config.width, 1e-5 if config.norm_eps is None else config.norm_eps, bias=config.bias)
 
 
+def make_final_norm(config: ModelConfig) -> nn.Module:
+    """Create the norm at the end of a stack of blocks; a post-norm block ends with a norm itself."""
+    return nn.Identity() if config.block == "post_norm" else make_norm(config)
+
+
 class Dropout(nn.Dropout):
     """Apply `dropout` in training and the identity in evaluation (Srivastava et al. 2014)."""
 
@@ -78,8 +83,7 @@ NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """The MLP of a block: expand, apply the nonlinearity, project back; [..., C] to [..., C].
 
-    `gelu`: Hendrycks & Gimpel 2016, the exact form (on a CPU the tanh form is slower). `relu2`: the square of ReLU, So
-    et al. 2021. `swiglu`: SiLU(x W) * (x U), Shazeer 2020, with W and U in one matrix.
+    `swiglu` is SiLU(x W) * (x U), with W and U in one matrix (Shazeer 2020).
     """
 
     def __init__(self, config: ModelConfig) -> None:

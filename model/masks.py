@@ -17,7 +17,7 @@ def visible_keys(query: Tensor, key: Tensor, causal: bool, key_mask: Mask) -> Te
     if key_mask is not None and key_mask.dim() == 3:
         return key_mask.unsqueeze(1)  # [B, 1, T, S]
     visible = None if key_mask is None else key_mask[:, None, None, :]  # [B, 1, 1, S]
-    if causal and queries > 1:
+    if causal and queries > 1:  # a single query is the last position and sees all
         past = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(keys - queries)  # [T, S]
         visible = past if visible is None else visible & past
     return visible
@@ -27,8 +27,7 @@ def document_mask(tokens: Tensor, eos_id: int) -> Tensor:
     """Return which tokens [B, T] int64 of a window see each other: bool [B, T, T], causal within each document.
 
     A window may hold parts of several documents. Each document begins with an eos, so the mask follows from the tokens
-    and needs no extra batch field. Positions stay those of the window, as everywhere in training, where windows begin
-    anywhere in a text.
+    and needs no extra batch field. Positions stay those of the window.
     """
     document = (tokens == eos_id).cumsum(dim=1, dtype=torch.int32)  # [B, T], grows by one with each eos
     return (document.unsqueeze(2) == document.unsqueeze(1)).tril()

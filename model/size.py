@@ -18,7 +18,7 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def count_multiplied(model: nn.Module) -> int:
+def count_matrix_weights(model: nn.Module) -> int:
     """Count the entries of weight matrices: the N of 6 N.
 
     The output projection counts, tied or not. Lookup tables (learned positions, token embeddings that are not tied to
@@ -36,7 +36,7 @@ def training_flops(
 
     The convention of Kaplan et al. 2020 (section 2.1) and Chowdhery et al. 2022 (PaLM, appendix B) is 6 N + 12 L T C
     per token: a weight costs a multiplication and an addition in the forward pass and twice that in the backward pass;
-    scores and weighted sums cost 2 T C each per token and layer in the forward pass. N is `count_multiplied`. The
+    scores and weighted sums cost 2 T C each per token and layer in the forward pass. N is `count_matrix_weights`. The
     causal half that a kernel may skip is counted; norms, activations and softmax are not. Model FLOPs utilisation (MFU)
     by this count is comparable with published figures.
 
@@ -44,7 +44,7 @@ def training_flops(
     tokens, all others to target tokens; the three attentions cost S x S, T x T and T x S.
     """
     width, layers = model.config.width, model.config.layers
-    multiplied = count_multiplied(model)
+    multiplied = count_matrix_weights(model)
     if isinstance(model, GPT):
         return 6 * multiplied * target_length + 12 * layers * width * target_length**2
     on_source = sum(

@@ -27,7 +27,7 @@ class TokenShift(nn.Module):
 
         starts [B, T] bool: further tokens before which nothing is read. cache: holds the tokens before these.
         """
-        before = F.pad(x[:, :-1], (0, 0, 1, 0)) if cache is None else cache.before(x)
+        before = F.pad(x[:, :-1], (0, 0, 1, 0)) if cache is None else cache.append_inputs(x)
         if starts is not None:
             before = before.masked_fill(starts.unsqueeze(-1), 0.0)
         return x + self.gain * before

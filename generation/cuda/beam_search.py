@@ -65,7 +65,7 @@ class GraphBeamSearch:
         self.model, self.eos_id, self.banned, self.steps = model, eos_id, banned, steps
         self.cache = StaticBeamCache(steps, beam_size, device)
         with sdpa_kernel(ATTENTION_BACKENDS):
-            model.read(source, source_mask, self.cache)
+            model.cache_source(source, source_mask, self.cache)
         self.run_step = GraphRunner(device)
         # Inputs and outputs of the steps, at fixed addresses; as in `beam_search`, for all N sentences.
         self.limit = torch.tensor(limits, device=device)  # [N]

@@ -65,7 +65,7 @@ def epsilon_sampling(
 
     longest = int(max_length.max())
     cache = model.new_beam_cache(longest, samples)  # a sample is a hypothesis that always continues itself
-    model.read(source, source_mask, cache)
+    model.cache_source(source, source_mask, cache)
     # A row is a source; N of them are in the batch. Samples that have ended have score -inf.
     sentence = torch.arange(len(generators), device=device)  # [N]
     limit = max_length.to(device)  # [N]

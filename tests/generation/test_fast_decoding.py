@@ -22,7 +22,7 @@ from generation.fast_decoding import (
     prepare,
 )
 from generation.sampling import generate
-from model.block_variants import arranged
+from model.block_variants import block_class
 from model.blocks import DecoderBlock
 from model.cache import KVCache
 from model.config import ModelConfig
@@ -153,7 +153,7 @@ def test_a_block_for_decoding_is_the_plain_one(config: ModelConfig, rows: int) -
     """Guards against a step of the block that its decoding form omits, with and without a cache."""
     if config.block == "post_norm":
         pytest.skip("`prepare` leaves post-norm blocks as they are")
-    block = arranged(DecoderBlock, config)(config, 0).eval()
+    block = block_class(DecoderBlock, config)(config, 0).eval()
     fast, x = DecodingBlock(block), torch.randn(rows, 6, config.width)
     rotary = make_rotary(config)
     results = []

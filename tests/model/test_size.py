@@ -16,7 +16,7 @@ from model.attention import reference_attention
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from model.size import count_multiplied, count_parameters, flops_per_token, training_flops
+from model.size import count_matrix_weights, count_parameters, flops_per_token, training_flops
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def test_gpt2_has_its_published_size() -> None:
     with torch.device("meta"):
         gpt = GPT(gpt2, 50257)
     assert count_parameters(gpt) == 124_439_808
-    assert count_multiplied(gpt) == 124_439_808 - 1024 * 768 - 12 * (9 + 4) * 768 - 2 * 768
+    assert count_matrix_weights(gpt) == 124_439_808 - 1024 * 768 - 12 * (9 + 4) * 768 - 2 * 768
     assert flops_per_token(gpt, 1024) == pytest.approx(0.855e9, rel=2e-3)
 
 
@@ -85,4 +85,4 @@ def test_shared_tables_count_once() -> None:
     tied = EncoderDecoder(config, 100, 100, shared=True)
     untied = EncoderDecoder(ModelConfig(**{**vars(config), "tie_embeddings": False}), 100, 100)
     assert count_parameters(untied) - count_parameters(tied) == 2 * 100 * 32
-    assert count_multiplied(untied) == count_multiplied(tied)
+    assert count_matrix_weights(untied) == count_matrix_weights(tied)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from model.attention import CausalSelfAttention, CrossAttention, SelfAttention
-from model.block_variants import arranged
+from model.block_variants import block_class
 from model.blocks import CrossDecoderBlock, EncoderBlock
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
@@ -113,7 +113,7 @@ def test_attention_modules_equal_multihead_attention(kind: str, sharpen: Sharpen
 @pytest.mark.parametrize("config", ARRANGEMENTS, ids=["pre_norm", "post_norm"])
 def test_encoder_block_equals_transformer_encoder_layer(config: ModelConfig, sharpen: Sharpen) -> None:
     """Guards against another order of norm, branch and residual."""
-    block = sharpen(arranged(EncoderBlock, config)(config, 0))
+    block = sharpen(block_class(EncoderBlock, config)(config, 0))
     theirs = nn.TransformerEncoderLayer(32, 4, 48, 0.0, "gelu", batch_first=True, norm_first=config.block == "pre_norm")
     with torch.no_grad():
         copy_block(theirs, block)
@@ -126,7 +126,7 @@ def test_encoder_block_equals_transformer_encoder_layer(config: ModelConfig, sha
 @pytest.mark.parametrize("config", ARRANGEMENTS, ids=["pre_norm", "post_norm"])
 def test_cross_decoder_block_equals_transformer_decoder_layer(config: ModelConfig, sharpen: Sharpen) -> None:
     """Guards against another order of self-attention, cross-attention and MLP, or of their three norms."""
-    block = sharpen(arranged(CrossDecoderBlock, config)(config, 0))
+    block = sharpen(block_class(CrossDecoderBlock, config)(config, 0))
     theirs = nn.TransformerDecoderLayer(32, 4, 48, 0.0, "gelu", batch_first=True, norm_first=config.block == "pre_norm")
     with torch.no_grad():
         copy_block(theirs, block)
