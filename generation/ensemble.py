@@ -88,7 +88,7 @@ class TranslatorEnsemble(Ensemble, EncoderDecoder):
         members = zip(self.models, caches, strict=True)
         return torch.cat([each.features(source, target, source_mask, one) for each, one in members], dim=-1)
 
-    def read(self, source: Tensor, source_mask: Tensor | None, cache: KVCache) -> None:
+    def cache_source(self, source: Tensor, source_mask: Tensor | None, cache: KVCache) -> None:
         """Encode the source with each member."""
         for member, part in zip(self.models, parts_of(cache), strict=True):
             member.cache_source(source, source_mask, part)
