@@ -60,12 +60,14 @@ def short_table(result: Result, restricted: Result | None = None) -> str:
                     *[number(older.rate) if older else "–"] * bool(restricted),
                 ]
             )
-    machine = result.machine
-    later = f" ({restricted.date} with AVX2)" if restricted else ""
-    return (
-        f"{result.title}.\n\n{markdown_table(headings, rows)}\n\n{result.date}{later}; "
-        f"{machine['processor']}, {machine['cores']} cores; torch {result.versions.get('torch', '–')}."
-    )
+    dates = [result.date, *([f"{restricted.date} with AVX2"] if restricted else [])]
+    return f"{result.title}.\n\n{markdown_table(headings, rows)}\n\n{', '.join(dict.fromkeys(dates))}."
+
+
+def place(result: Result) -> str:
+    """Return the processor, its cores and the version of torch."""
+    machine, torch = result.machine, result.versions.get("torch", "–")
+    return f"{machine['processor']}, {machine['cores']} cores, torch {torch}"
 
 
 def cells(row: Row, result: Result) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.gpu.figures import STAGES, Figure, Results
 from benchmarks.gpu.figures import table as gpu_table
-from benchmarks.report import comparison_table, highlights, short_table
+from benchmarks.report import comparison_table, highlights, place, short_table
 from benchmarks.results import Result
 from configs.errors import UserError
 from configs.program import expanded
@@ -118,6 +118,11 @@ def benchmark_tables(results: Sequence[Result]) -> str:
         for name, result in by_name.items()
         if name not in beside
     ]
+    places: dict[str, list[str]] = {}
+    for name, result in by_name.items():
+        places.setdefault(place(result), []).append(name)
+    one = len(places) == 1
+    parts += [f"{'All' if one else ', '.join(names)}: {where}." for where, names in places.items()]
     return "\n\n".join(parts) or NOTHING
 
 
