@@ -35,6 +35,41 @@ def full_table(result: Result) -> str:
     return f"{result.title}. The reference is “{result.reference}”.\n\n{table}\n\n{conditions(result)}"
 
 
+def short_table(result: Result, restricted: Result | None = None) -> str:
+    """Return the measured contenders of a benchmark with one number a cell, beside the rates of the same benchmark
+    restricted to AVX2."""
+    counted = any(row.operations is not None for row in result.rows)
+    headings = [
+        "contender",
+        f"{result.unit}/s",
+        *["of peak"] * counted,
+        "memory, GB",
+        *["with AVX2"] * bool(restricted),
+    ]
+    rows = []
+    for row in result.rows:
+        if row.measured:
+            older = restricted and restricted.row(row.name)
+            peak = "–" if row.operations is None else f"{100 * row.operations / result.best_peak:.1f} %"
+            rows.append(
+                [
+                    f"**{row.name}**" if row.ours else row.name,
+                    number(row.rate),
+                    *[peak] * counted,
+                    f"{row.peak_memory / 1e9:.2f}",
+                    *[number(older.rate) if older else "–"] * bool(restricted),
+                ]
+            )
+    dates = [result.date, *([f"{restricted.date} with AVX2"] if restricted else [])]
+    return f"{result.title}.\n\n{markdown_table(headings, rows)}\n\n{', '.join(dict.fromkeys(dates))}."
+
+
+def place(result: Result) -> str:
+    """Return the processor, its cores and the version of torch."""
+    machine, torch = result.machine, result.versions.get("torch", "–")
+    return f"{machine['processor']}, {machine['cores']} cores, torch {torch}"
+
+
 def cells(row: Row, result: Result) -> list[str]:
     """Return the cells of a row of `full_table`; a contender that was not measured shows its status."""
     name = f"**{row.name}**" if row.ours else row.name
@@ -74,11 +109,14 @@ def comparison_table(results: Sequence[Result]) -> str:
                 rival = (f"{number(peer.rate)} ({peer.name})", f"{ours.rate / peer.rate:.1f} x") if peer else None
                 rate = f"{number(ours.rate)} {result.unit}/s"
                 rows.append((comparison["what"], rate, *(rival or ("not measured", "–"))))
-    missing = dict.fromkeys(
-        f"{row.name} ({row.status})" for result in results for row in result.rows if not row.measured
-    )
+    missing: dict[str, dict[str, None]] = {}
+    for result in results:
+        for row in result.rows:
+            if not row.measured:
+                missing.setdefault(row.status, {})[row.name] = None
     table = markdown_table(("benchmark", "ours", "fastest peer", "ratio"), rows)
-    return f"{table}\n\nNot measured: {'; '.join(missing)}." if missing else table
+    groups = "; ".join(f"{', '.join(names)} ({status})" for status, names in missing.items())
+    return f"{table}\n\nNot measured: {groups}." if missing else table
 
 
 def highlights(results: Sequence[Result]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.gpu.figures import STAGES, Figure, Results
 from benchmarks.gpu.figures import table as gpu_table
-from benchmarks.report import comparison_table, full_table, highlights
+from benchmarks.report import comparison_table, highlights, place, short_table
 from benchmarks.results import Result
 from configs.errors import UserError
 from configs.program import expanded
@@ -54,7 +54,7 @@ def blocks(folder: Path) -> dict[str, str]:
     return {
         "benchmarks": summary(results),
         "comparisons": all_comparisons(results),
-        "benchmark tables": "\n\n".join(f"## {one.benchmark}\n\n{full_table(one)}" for one in results) or NOTHING,
+        "benchmark tables": benchmark_tables(results),
         "gpu tables": gpu_tables(folder),
     }
 
@@ -106,6 +106,23 @@ def all_comparisons(results: Sequence[Result]) -> str:
     for name, group in groups.items():
         heading = f"### All comparisons, restricted to {name}" if name else "### All comparisons"
         parts.append(f"{heading}\n\n{comparison_table(group)}")
+    return "\n\n".join(parts) or NOTHING
+
+
+def benchmark_tables(results: Sequence[Result]) -> str:
+    """Return a titled table for each benchmark, with its rates restricted to AVX2 as a column."""
+    by_name = {result.benchmark: result for result in results}
+    beside = {f"{name}_avx2" for name in by_name}
+    parts = [
+        f"## {name}\n\n{short_table(result, by_name.get(f'{name}_avx2'))}"
+        for name, result in by_name.items()
+        if name not in beside
+    ]
+    places: dict[str, list[str]] = {}
+    for name, result in by_name.items():
+        places.setdefault(place(result), []).append(name)
+    one = len(places) == 1
+    parts += [f"{'All' if one else ', '.join(names)}: {where}." for where, names in places.items()]
     return "\n\n".join(parts) or NOTHING
 
 
