@@ -19,7 +19,7 @@ from attention_maps.files import store
 from attention_maps.record.alignment_readout import Readout, alignment, pharaoh
 from attention_maps.record.chosen_map import ChosenMap
 
-ONLY_FOR = {"view": ".svg", "top": ".svg", "readout": ".pharaoh", "threshold": ".pharaoh", "steps": ".html"}
+ONLY_FOR = {"readout": ".pharaoh", "threshold": ".pharaoh", "steps": ".html"}
 """Settings that apply only to one format."""
 
 
@@ -30,12 +30,6 @@ class ExportSettings(MapSettings):
     to: str = ""
     """Output file: .png or .svg for an image, .csv for the weights, .pharaoh for a word alignment, .html for a
     self-contained page that opens with the selected map."""
-
-    view: Literal["map", "lines"] = "map"
-    """.svg: a heat `map`, or `lines` from each query token to the keys it attends to."""
-
-    top: int = 3
-    """.svg with view=lines: number of lines per query token."""
 
     readout: Readout = "argmax"
     """.pharaoh: `argmax` links each target token to the source token with the largest weight; `mutual` keeps the
@@ -86,7 +80,6 @@ def setting_problems(settings: ExportSettings) -> list[str]:
             "sample=all: only .pharaoh and .html support all samples; other files hold one map",
         ),
         (settings.head == "all" and suffix != ".png", "head=all: only .png supports all heads, side by side"),
-        (settings.top < 1, f"top={settings.top}: must be at least 1"),
         (not 0 < settings.threshold <= 1, f"threshold={settings.threshold}: must be above 0 and at most 1"),
         (settings.steps != "all" and settings.steps < 1, f"steps={settings.steps}: must be at least 1, or all"),
     )
@@ -99,19 +92,12 @@ def setting_problems(settings: ExportSettings) -> list[str]:
 
 
 def _png(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
-
     draw = pictures.heads if settings.head == "all" else pictures.picture
     return draw(asked[0]).png()
 
 
 def _svg(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
-    if settings.view == "lines":
-        from attention_maps.draw.lines import lines
-
-        return lines(asked[0], settings.top).encode()
-    from attention_maps.draw.pictures import picture
-
-    return picture(asked[0]).svg().encode()
+    return pictures.picture(asked[0]).svg().encode()
 
 
 def _csv(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:

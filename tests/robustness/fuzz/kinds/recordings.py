@@ -23,7 +23,6 @@ COMMANDS = (
     ("export", "runs/translate", "to=tmp-out.csv"),
     ("export", "runs/translate", "to=tmp-out.pharaoh", "kind=cross", "layer=0", "head=0"),
     ("export", "runs/translate", "to=tmp-out.html", "steps=all"),
-    ("export", "runs/translate", "to=tmp-out.svg", "view=lines", "kind=cross"),
 )
 
 
