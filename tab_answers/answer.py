@@ -46,7 +46,7 @@ def _answer(question: Question, kept: KeptModel, text: str) -> dict[str, Any]:
         written = run.tokenizers[-1].decode(example.target_ids)
     logits = logits_of(run, example)
     whole = recording_of(run, example, labels_of(kept))
-    found = {
+    reply = {
         "task": run.config.task,
         "checkpoint": run.checkpoint.name,
         "step": run.step,
@@ -58,15 +58,15 @@ def _answer(question: Question, kept: KeptModel, text: str) -> dict[str, Any]:
     }
     if not outputs:
         store.write(whole, question.to)
-        own = {"next": next_tokens(run, example, logits, None), "losses": losses_of(logits, example.next_ids)}
-        return found | own | {"written": written, "whole": None}
+        predictions = {"next": next_tokens(run, example, logits, None), "losses": losses_of(logits, example.next_ids)}
+        return reply | predictions | {"written": written, "whole": None}
     if question.whole_to is not None:
         store.write(whole, question.whole_to)
     with replace_head_outputs(run.model, outputs):
         changed = logits_of(run, example)
         rewritten = None if written is None else written_without(question, run, start, text)
         store.write(recording_of(run, example, whole.labels, name_of(question)), question.to)
-    return found | {
+    return reply | {
         "next": next_tokens(run, example, changed, logits),
         "losses": losses_of(changed, example.next_ids),
         "written": rewritten,
@@ -91,8 +91,8 @@ def recording_of(run: Run, example: Example, labels: Labels | None, name: str = 
 
 def name_of(question: Question) -> str:
     """Return a name for a text read without some heads: `without layer 0 · head 1 (zero ablation)`."""
-    heads = [(*one, "without") for one in question.removed]
-    heads += [(*one, "patched") for one in (question.patch.heads if question.patch else ())]
+    heads = [(*head_place, "without") for head_place in question.removed]
+    heads += [(*head_place, "patched") for head_place in (question.patch.heads if question.patch else ())]
     if len(heads) > 1:
         return f"{len(heads)} heads or layers changed"
     ((kind, layer, head, what),) = heads

@@ -72,8 +72,8 @@ def mean_outputs(run: Run, examples: Sequence[Example]) -> dict[Head, Tensor]:
     """Return the mean output [D] of each head over all positions of some examples."""
     sums: dict[Head, Tensor] = {}
     counts: dict[Head, int] = {}
-    for one in examples:
-        for head, output in head_outputs(run, one).items():
+    for example in examples:
+        for head, output in head_outputs(run, example).items():
             sums[head] = sums.get(head, torch.zeros_like(output[0])) + output.sum(dim=0)
             counts[head] = counts.get(head, 0) + len(output)
     return {head: total / counts[head] for head, total in sums.items()}

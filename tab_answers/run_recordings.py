@@ -26,18 +26,18 @@ def examples_in(file: Path, run: Run) -> list[Example]:
         samples = store.outline(file)[0].samples
     except (store.RecordingError, OSError):
         return []
-    sizes, context = [one.vocab_size for one in run.tokenizers], run.model.config.context
-    found = []
+    sizes, context = [tokenizer.vocab_size for tokenizer in run.tokenizers], run.model.config.context
+    examples = []
     for sample in samples:
         source = None if sample.source is None else sample.source.ids
         reads, predicts = sample.reads, sample.predicts
         sides = [(reads.ids, sizes[-1]), ((0,) if source is None else source, sizes[0])]
-        fits = all(0 < len(ids) <= context and all(0 <= one < size for one in ids) for ids, size in sides)
+        fits = all(0 < len(ids) <= context and all(0 <= token < size for token in ids) for ids, size in sides)
         known = len(reads.ids) - 1 <= len(predicts.ids) <= len(reads.ids)
-        known = known and all(0 <= one < sizes[-1] for one in predicts.ids)
+        known = known and all(0 <= token < sizes[-1] for token in predicts.ids)
         if fits and known and (source is None) == (run.config.task == "gpt"):
-            found.append(Example(reads.ids, reads.pieces, predicts.ids, predicts.pieces, source))
-    return found
+            examples.append(Example(reads.ids, reads.pieces, predicts.ids, predicts.pieces, source))
+    return examples
 
 
 def labels_of(kept: KeptModel) -> Labels | None:

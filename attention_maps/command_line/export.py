@@ -14,7 +14,6 @@ from attention_maps.base.errors import UserError
 from attention_maps.base.program import expanded
 from attention_maps.command_line.loading import also, existing_run, load, recordings
 from attention_maps.command_line.questions import MapSettings, questions
-from attention_maps.draw import pictures
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import Readout, alignment, pharaoh
 from attention_maps.record.chosen_map import ChosenMap
@@ -92,12 +91,16 @@ def setting_problems(settings: ExportSettings) -> list[str]:
 
 
 def _png(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
+    from attention_maps.draw import pictures  # matplotlib, which no other format needs
+
     draw = pictures.heads if settings.head == "all" else pictures.picture
     return draw(asked[0]).png()
 
 
 def _svg(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
-    return pictures.picture(asked[0]).svg().encode()
+    from attention_maps.draw.pictures import picture
+
+    return picture(asked[0]).svg().encode()
 
 
 def _csv(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
@@ -112,8 +115,8 @@ def _csv(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
 
 
 def _pharaoh(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
-    found = (alignment(chosen, settings.readout, settings.threshold) for chosen in asked)
-    return "".join(pharaoh(pairs) + "\n" for pairs in found).encode()
+    alignments = (alignment(chosen, settings.readout, settings.threshold) for chosen in asked)
+    return "".join(pharaoh(pairs) + "\n" for pairs in alignments).encode()
 
 
 def _html(
@@ -125,22 +128,21 @@ def _html(
     from attention_maps.files.errors import Refusal
     from attention_maps.tensorboard.runs import as_text
 
-    found, steps = recordings(folder), store.steps(folder)
-    every = [file.stem for file in steps.values()]
-    names = list(found) if settings.steps == "all" else thinned(every, name, settings.steps)
+    files, steps = recordings(folder), store.steps(folder)
+    recorded = [file.stem for file in steps.values()]
+    names = list(files) if settings.steps == "all" else thinned(recorded, name, settings.steps)
     names += [] if name in names else [name]
     run = as_text(folder.resolve().name)
     sample = None if settings.sample in (None, "all") else asked[0].sample
     try:
-        content = page_data(run, {one: found[one] for one in names}, sample, steps)
+        content = page_data(run, {name: files[name] for name in names}, sample, steps)
     except Refusal as refusal:
         raise UserError(f"{folder}: {refusal}") from None
-    chosen = {key: getattr(asked[0], key) for key in ("kind", "layer", "head")}
-    state = {"run": run, "recording": name, **chosen, "rows": settings.rows}
-    given = {key: value for key, value in state.items() if value is not None}
-    given |= {"values": "true"} if settings.values else {}
+    state = {"run": run, "recording": name, "rows": settings.rows}
+    state |= {key: getattr(asked[0], key) for key in ("kind", "layer", "head")}
+    chosen = {key: value for key, value in state.items() if value is not None}
     count = len(content["index"]["runs"][run]["steps"])
-    return page(f"{title} · attention", content, given).encode("utf-8", "replace"), count
+    return page(f"{title} · attention", content, chosen).encode("utf-8", "replace"), count
 
 
 WRITERS: dict[str, Callable[[Sequence[ChosenMap], ExportSettings], bytes]] = {

@@ -138,7 +138,7 @@ def read_measures(header: Header, kinds: Kinds) -> dict[str, Matrices]:
     need(isinstance(measures, dict), "its measures are not a JSON object")
     need(len(measures) <= MOST_MEASURES, f"it has {len(measures)} measures, more than the limit of {MOST_MEASURES}")
     need(all(len(name) <= LONGEST_NAME for name in measures), f"a measure's name has over {LONGEST_NAME} characters")
-    return {name: _matrices(given, kinds, is_number_or_none, f"measure {name}") for name, given in measures.items()}
+    return {name: _matrices(by_kind, kinds, is_number_or_none, f"measure {name}") for name, by_kind in measures.items()}
 
 
 def read_labels(header: Header, kinds: Kinds) -> Matrices:
@@ -198,12 +198,12 @@ def read_loss(header: Header) -> float | None:
 
 def read_layer_numbers(header: Header, kinds: Kinds) -> dict[str, list[int]]:
     """Read the model's own numbers of the layers of a kind, ascending; only of kinds of which some are not recorded."""
-    found = _parsed(header, "layer_numbers", {})
-    need(isinstance(found, dict) and found.keys() <= kinds.keys(), "its layer numbers are invalid")
-    for kind, numbers in found.items():
+    numbers_by_kind = _parsed(header, "layer_numbers", {})
+    need(isinstance(numbers_by_kind, dict) and numbers_by_kind.keys() <= kinds.keys(), "its layer numbers are invalid")
+    for kind, numbers in numbers_by_kind.items():
         right = is_list(numbers, is_size) and numbers == sorted(set(numbers)) and len(numbers) == kinds[kind]["layers"]
         need(right, f"its layer numbers of {kind} are not those of {kinds[kind]['layers']} layers")
-    return found
+    return numbers_by_kind
 
 
 class Map(NamedTuple):
@@ -231,16 +231,16 @@ def _parsed(header: Header, name: str, absent: object) -> Any:
     return parse_json(header.metadata[name], f"its '{name}'") if name in header.metadata else absent
 
 
-def _matrices(given: Any, kinds: Kinds, is_right: Callable[[object], bool], where: str) -> Matrices:
-    need(isinstance(given, dict), f"{where}: must be a JSON object by kind")
-    for kind, matrix in given.items():
+def _matrices(matrices: Any, kinds: Kinds, is_right: Callable[[object], bool], where: str) -> Matrices:
+    need(isinstance(matrices, dict), f"{where}: must be a JSON object by kind")
+    for kind, matrix in matrices.items():
         need(kind in kinds, f"{where}: there are no {kind} maps")
         layers, heads = kinds[kind]["layers"], kinds[kind]["heads"]
         shaped = isinstance(matrix, list) and len(matrix) == layers
         shaped = shaped and all(isinstance(row, list) and len(row) == heads for row in matrix)
         need(shaped, f"{where}: {kind} must have {layers} layers with {heads} heads")
         need(all(is_right(value) for row in matrix for value in row), f"{where}: {kind} has an invalid value")
-    return given
+    return matrices
 
 
 def _score(score: Any, kinds: Kinds, where: str) -> dict[str, Any]:

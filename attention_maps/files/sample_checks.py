@@ -51,8 +51,8 @@ def _tokens(entry: Any, where: str) -> Tokens:
     return {"ids": ids, "pieces": pieces, "special": [int(mark) for mark in special]}
 
 
-def _are_predictions(found: Any, rows: int) -> bool:
-    return is_list(found, lambda row: is_list(row, _is_candidate)) and len(found) == rows
+def _are_predictions(predictions: Any, rows: int) -> bool:
+    return is_list(predictions, lambda row: is_list(row, _is_candidate)) and len(predictions) == rows
 
 
 def _is_candidate(entry: Any) -> bool:

@@ -211,10 +211,10 @@ def load(file: str | Path) -> Recording:
     """
     with _opened(Path(file)) as (stream, header):
         recording, _ = _without_maps(header)
-        for one in sorted(checks.maps(header), key=lambda one: (one.sample, one.kind, one.layer or 0)):
-            key = one.kind if one.layer is None else (one.kind, one.layer)
-            found = getattr(recording.samples[one.sample], one.what)  # weights, norms, values or rollout
-            found[key] = _numbers(stream, one.tensor)
+        for entry in sorted(checks.maps(header), key=lambda entry: (entry.sample, entry.kind, entry.layer or 0)):
+            key = entry.kind if entry.layer is None else (entry.kind, entry.layer)
+            arrays = getattr(recording.samples[entry.sample], entry.what)  # weights, norms, values or rollout
+            arrays[key] = _numbers(stream, entry.tensor)
         samples = []
         for number, sample in enumerate(recording.samples):
             read = {what: _numbers(stream, tensor) for what, tensor in checks.readouts(header, number)}

@@ -139,8 +139,8 @@ class Batch:
             if logits.shape[1] == ids.shape[1]:
                 self.losses.append(F.cross_entropy(logits[:, :-1].transpose(1, 2), ids[:, 1:], reduction="none"))
         self.last = logits[:, -1]
-        values, found = logits.topk(min(PREDICTIONS, logits.shape[-1]), dim=-1)
-        self.best.append((found, (values - logits.logsumexp(dim=-1, keepdim=True)).exp()))
+        values, ids = logits.topk(min(PREDICTIONS, logits.shape[-1]), dim=-1)
+        self.best.append((ids, (values - logits.logsumexp(dim=-1, keepdim=True)).exp()))
 
     def _are_next_tokens(self, labels: Tensor, logits: Tensor) -> bool:
         """Whether labels name the next token of each row of whole texts, with padding at their ends alone."""

@@ -69,8 +69,8 @@ class AlignmentTally:
 
     def error_rates(self, rows: str = "predicts", readout: str = "argmax") -> np.ndarray:
         """Return the AER of every head in percent, [L+1,H+1]; for `grown`, 100 for heads whose links are not grown."""
-        sure, possible, found = self.counts[rows, readout]
-        return 100 * (1 - (sure + possible) / (found + self.gold))
+        sure, possible, extracted = self.counts[rows, readout]
+        return 100 * (1 - (sure + possible) / (extracted + self.gold))
 
 
 def _matrix(links: WordLinks, targets: int, sources: int) -> np.ndarray:

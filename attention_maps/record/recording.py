@@ -134,8 +134,8 @@ class Tokens:
                 starts[len(joined) + len(piece) - len(piece.lstrip("▁"))] = position
                 stops[len(joined) + len(piece.rstrip("▁"))] = position + 1
             joined += piece
-        found = [at for at in starts if text and joined.startswith(text, at) and at + len(text) in stops]
-        return [range(starts[at], stops[at + len(text)]) for at in found]
+        matches = [at for at in starts if text and joined.startswith(text, at) and at + len(text) in stops]
+        return [range(starts[at], stops[at + len(text)]) for at in matches]
 
 
 class Prediction(NamedTuple):

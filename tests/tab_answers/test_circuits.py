@@ -1,9 +1,8 @@
-"""Questions about the weights of a head, through the process that answers them."""
+"""Questions about the weights of a head, as the tab asks them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,7 @@ import pytest
 from tab_answers.circuits import circuits_of, scripts_of
 from tab_answers.models import Models
 from tab_answers.question import CircuitQuestion, read_question
-from tests.tab_answers.test_worker import Asking
-
-
-@pytest.fixture(scope="module")
-def asking(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
-    """Return a process for the questions of this module."""
-    found = Asking(tmp_path_factory.mktemp("circuits"))
-    yield found
-    found.process.kill()
-    found.process.communicate()
+from tests.tab_answers.conftest import Asking
 
 
 def asked(asking: Asking, run: Path, **question: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The process that answers questions: `python -m tab_answers.worker`, through its pipes."""
+"""Answers to questions about two tiny runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import json
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,64 +23,13 @@ from tab_answers.models import Models
 from tab_answers.question import EffectsQuestion
 from tab_answers.replaced_outputs import means_of
 from tests.conftest import ROOT, environment
+from tests.tab_answers.conftest import Asking
 from training.checkpoints.files import load_weights, write_weights_alone
 from training.checkpoints.snapshot import Snapshot
 from training.checkpoints.summary import WEIGHTS
 
 TEXT = "Emi likes the apple."
 STORY = "Ken had a pen. He lent it to Emi."
-
-
-class Asking:
-    """A worker process and a folder for its recordings."""
-
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        """Start the process."""
-        self.folder = folder
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tab_answers.worker", *arguments],
-            cwd=ROOT,
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def line(self, line: str) -> dict[str, Any]:
-        """Return the answer to a line."""
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
-
-    def ask(self, run: Path, **question: Any) -> dict[str, Any]:
-        """Return the answer to a question, which must be answered."""
-        paths = {"to": str(self.folder / "to.safetensors"), "whole_to": str(self.folder / "whole.safetensors")}
-        answer = self.line(json.dumps({"run": str(run)} | paths | question))
-        assert "ok" in answer, answer
-        found: dict[str, Any] = answer["ok"]
-        return found
-
-    def refused(self, run: Path | str, **question: Any) -> str:
-        """Return the sentence of a question that must be refused."""
-        answer = self.line(json.dumps({"run": str(run), "to": str(self.folder / "to.safetensors")} | question))
-        assert set(answer) == {"error"}, answer
-        sentence: str = answer["error"]
-        assert "\n" not in sentence
-        return sentence
-
-
-@pytest.fixture(scope="module")
-def asking(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
-    """Return one process for all tests."""
-    started = Asking(tmp_path_factory.mktemp("answers"))
-    yield started
-    assert started.process.stdin
-    started.process.stdin.close()
-    assert started.process.wait(timeout=30) == 0
 
 
 @pytest.fixture
@@ -285,9 +231,7 @@ def test_a_head_is_patched_from_another_text(asking: Asking, gpt: Path) -> None:
 
 def test_what_cannot_be_answered_is_said_in_a_sentence(asking: Asking, gpt: Path, translator: Path) -> None:
     """Guards against a process that ends, and a traceback as an answer."""
-    assert asking.line("x") == {"error": "the question is not JSON"}
     assert asking.line("[" * 50_000) == {"error": "the question is not JSON"}
-    assert asking.line("3") == {"error": "the question is not a JSON object"}
     assert "2,001 characters" in asking.refused(gpt, text="x" * 2001)
     assert "the source has" in asking.refused(translator, source="エミは走る。" * 60)
     assert "is a GPT" in asking.refused(gpt, source="x")
@@ -343,30 +287,15 @@ def test_a_damaged_run_is_named_in_a_sentence(
     assert asking.ask(gpt, text=TEXT)["task"] == "gpt"
 
 
-def test_a_memory_limit_gives_a_sentence(gpt: Path, tmp_path: Path) -> None:
-    """Guards a machine whose memory a model would fill: the process answers, or ends alone."""
-    folder = tmp_path / "kept"
-    folder.mkdir()
-    small = Asking(tmp_path, str(folder), str(1 << 22))
-    assert small.process.stdin
-    small.process.stdin.write(json.dumps({"run": str(gpt), "text": "x", "to": str(tmp_path / "x")}) + "\n")
-    small.process.stdin.close()
-    assert small.process.stdout
-    answer = small.process.stdout.read()
-    assert '"ok"' not in answer
-    small.process.wait(timeout=30)
-
-
-def test_the_process_deletes_its_folder_at_the_end_of_its_input(tmp_path: Path) -> None:
-    """Guards against recordings that stay on the disk after TensorBoard was killed."""
+def test_the_process_answers_on_its_pipes_and_deletes_its_folder_at_the_end(tmp_path: Path) -> None:
+    """Guards the lines that TensorBoard reads, and against recordings that stay after it was killed."""
     folder = tmp_path / "asked"
     folder.mkdir()
     (folder / "asked_00001.safetensors").write_bytes(b"x")
-    ended = Asking(tmp_path, str(folder))
-    assert ended.process.stdin
-    ended.process.stdin.close()
-    assert ended.process.wait(timeout=30) == 0
-    deadline = time.monotonic() + 5
-    while folder.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    command = [sys.executable, "-m", "tab_answers.worker", str(folder)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(), input="x\n\n3\n", capture_output=True, text=True, check=True
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert answers == [{"error": "the question is not JSON"}, {"error": "the question is not a JSON object"}]
+    assert not folder.exists()

@@ -1,6 +1,5 @@
 """The strongest links of a token, and word alignments extracted from a map."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -177,18 +176,6 @@ def test_without_settings_the_telling_map_is_asked_for(lesson: Recording) -> Non
     np.testing.assert_array_equal(asked.matrix, lesson.map(0, "cross", 0))
     several = list(questions("", lesson, MapSettings(sample="all", kind="decoder", layer=-1, head="all")))
     assert [(q.sample, q.layer, q.head, q.rows) for q in several] == [(0, 1, 0, "reads"), (0, 1, 1, "reads")]
-
-
-def test_weights_are_multiplied_by_value_norms_on_request(lesson: Recording) -> None:
-    """Guards against rows that no longer sum to 1, norms of queries, and older recordings, which have none."""
-    (sample,) = lesson.samples
-    values = {key: np.arange(1.0, 1 + maps[:, 0].size).reshape(2, -1) for key, maps in sample.weights.items()}
-    (asked,) = questions("x", Recording(1, (replace(sample, values=values),)), MapSettings(head=1, values=True))
-    expected = sample.weights["cross", 0][1].astype(float) * values["cross", 0][1]
-    np.testing.assert_allclose(asked.matrix, expected / expected.sum(axis=1, keepdims=True), atol=1e-6)
-    assert asked.origin.startswith("x · weights times value norms")
-    with pytest.raises(UserError, match="values=true: this recording has no value norms"):
-        list(questions("", lesson, MapSettings(values=True)))
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_every_mistake_is_told_at_once(run: str, capsys: Capture) -> None:
     assert err.splitlines() == [
         (
             "error: laier: unknown setting (did you mean layer?); there are step, sample, kind, layer, head, rows,"
-            " values, query, key, top, special"
+            " query, key, top, special"
         ),
         "error: head=x: must be a whole number or mean or all",
         "error: rows=both: must be reads or predicts",
@@ -142,16 +142,6 @@ def test_wrong_commands_end_with_code_2(
     monkeypatch.chdir(tmp_path)
     assert guarded(arguments) == 2
     assert capsys.readouterr().err.startswith("error: ")
-
-
-def test_a_broken_file_is_named(run: str, capsys: Capture) -> None:
-    """Guards against a traceback, and a list of runs that ends at the first broken file."""
-    (file,) = store.steps(run).values()
-    file.write_bytes(file.read_bytes()[:-7])
-    assert guarded(["show", run]) == 2
-    assert "step_00001000.safetensors: truncated" in capsys.readouterr().err
-    assert guarded(["list", run]) == 0
-    assert "unreadable" in capsys.readouterr().out
 
 
 def test_a_broken_run_is_listed_with_its_reason_among_the_others(run: str, lesson: Recording, capsys: Capture) -> None:
@@ -278,14 +268,6 @@ def test_heads_are_described_by_their_measures(run: str, lesson: Recording, caps
         ["25.5", "layer", "1", "head", "0"],
         ["70.0", "nearest", "(baseline)"],
     ]
-
-
-def test_recordings_of_older_versions_are_measured_when_asked(run: str, capsys: Capture) -> None:
-    """Guards against missing measures for files that contain only maps."""
-    assert guarded(["heads", run]) == 0
-    out = capsys.readouterr().out
-    assert re.search(r"^decoder +head +entropy.*diagonal", out, re.MULTILINE)
-    assert re.search(r"^layer 1 +0 .* uniform$", out, re.MULTILINE)
 
 
 def test_a_control_character_in_a_recording_never_reaches_the_terminal(

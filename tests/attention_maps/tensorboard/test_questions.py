@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import random
 import shutil
-import signal
 import socket
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -20,16 +16,10 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
-from attention_maps.tensorboard.questions import KEPT, LAST_NUMBER
+from attention_maps.tensorboard.questions import LAST_NUMBER
 from attention_maps.tensorboard.request_checks import LARGEST
 from tests.attention_maps.tensorboard.conftest import Tab, refusal
-from tests.attention_maps.tensorboard.test_worker_process import (
-    children,
-    in_thread,
-    stop,
-    wait_until_asked,
-    wait_until_gone,
-)
+from tests.attention_maps.tensorboard.test_worker_process import in_thread
 from training.checkpoints.early_weights import save_early_weights
 from training.checkpoints.files import load_weights
 from training.checkpoints.snapshot import Snapshot
@@ -273,89 +263,6 @@ def test_questions_are_numbered_by_run(asked: Tab) -> None:
         kept = asked.json("meta", run=answer["run"], recording=answer["recording"])
         assert kept["samples"][0]["reads"]["pieces"] == answer["tokens"]
     assert int(post(asked, QUESTION).get_json()["recording"][-5:]) == before["gpt"] + 6, "a refused one has no number"
-
-
-def test_the_tab_lives_while_the_process_hangs_and_after_its_end(trained: Path) -> None:
-    """Guards against a hung or killed process that blocks or breaks the other routes, and against anything but a
-    sentence for those who asked it."""
-    tab = Tab(trained / "runs")
-    recording = post(tab, QUESTION).get_json()["recording"]
-    worker = tab.plugin.questions.worker
-    before, worker.limit = worker.limit, 4
-    hung = worker.pid
-    assert hung
-    stop(hung)
-    thread, answers = in_thread(lambda: post(tab, QUESTION))
-    assert tab.json("meta", run="gpt", recording=recording)["samples"]
-    assert tab.json("index")["runs"]["gpt"]["asked"] == [2]
-    assert not answers, "they wait for the process"
-    thread.join(30)
-    assert "no answer within 4 seconds" in refusal(answers[0], 503)
-    worker.limit = before
-    wait_until_gone(hung)
-    assert post(tab, QUESTION).get_json()["recording"] == "asked_00004"
-    killed = worker.pid
-    assert killed
-    stop(killed)
-    thread, answers = in_thread(lambda: post(tab, QUESTION))
-    wait_until_asked(killed)
-    os.kill(killed, signal.SIGKILL)
-    thread.join(30)
-    assert "ended by SIGKILL" in refusal(answers[0], 503)
-    assert post(tab, QUESTION).status_code == 200
-    folder = Path(worker.folder)
-    assert len(list(folder.iterdir())) == 3, "one recording for each answered question"
-    last = worker.pid
-    tab.plugin.questions.close()
-    assert last
-    wait_until_gone(last)
-    assert not folder.exists()
-
-
-@pytest.mark.slow
-def test_hostile_questions_are_refused(asked: Tab, trained: Path) -> None:
-    """Guards against a file outside the answers' folder, a process that a question ends, and one that stays behind."""
-    chance = random.Random(1)
-    answer = post(asked, QUESTION).get_json()
-    worker = asked.plugin.questions.worker
-    before = sorted(path for path in trained.rglob("*") if path.is_file())
-    first, processes = worker.pid, children(os.getpid())
-    values: list[Any] = [
-        None, True, 0, -1, 1.5, 10**400, "", " ", "x" * 2001, "\ud800", "\0", "../../x", "/etc/passwd", [], {}, [[]],
-        [["decoder", 0, 9]], [["decoder", 10**9, None]], [["x", 0, 0]], [["decoder", 0, 0]] * 5000, {"text": "x"},
-        {"text": "x", "heads": [["decoder", 0, 7]]}, "step-00000006/../x", "last ", "mean ", 201,
-        ["decoder", 0, None], ["decoder", 0, 10**9], "asked_00000", "asked_99999999999999999", "translate",
-    ]  # fmt: skip
-    keys = {
-        "ask": ["x" * 50, *"run checkpoint text source target reverse continue removed how patch after to".split()],
-        "circuits": "run checkpoint circuit distance token to".split(),
-        "effects": "run recording how checkpoint effects".split(),
-    }
-    codes: dict[str, Counter[int]] = {route: Counter() for route in keys}
-    for _ in range(1000):
-        route = chance.choice(["ask", "ask", "circuits", "effects"])
-        plain = {"circuits": {"circuit": ["decoder", 0, 0]}, "effects": {"recording": answer["recording"]}}
-        question: Any = {"run": "gpt"} | plain[route] if route in plain else dict(QUESTION)
-        for _ in range(chance.choice([0, 1, 2, 3])):
-            question[chance.choice(keys[route])] = chance.choice(values)
-        content: Any = json.dumps(question).encode()
-        if chance.random() < 0.1:
-            noise = (b"[" * 20_000, b"\xff", b"", b"3", b'{"a":NaN}', b"1" * 9999)
-            content = content[: chance.randrange(len(content))] if chance.random() < 0.5 else chance.choice(noise)
-        reply = asked.client.post(f"/data/plugin/attention/{route}", data=content, content_type="application/json")
-        codes[route][reply.status_code] += 1
-        if reply.status_code != 200:
-            refusal(reply, reply.status_code)
-            assert reply.status_code in (400, 404, 413), reply.text
-            assert "Traceback" not in reply.text
-            assert "the question failed" not in reply.text
-        elif route == "ask":
-            answer = reply.get_json() if reply.get_json()["run"] == "gpt" else answer
-    assert all(codes[route][200] and codes[route][400] and codes[route][404] for route in keys), codes
-    assert (worker.pid, children(os.getpid())) == (first, processes), "one process has answered them all"
-    assert sorted(path for path in trained.rglob("*") if path.is_file()) == before
-    assert len(list(Path(worker.folder).iterdir())) <= KEPT
-    assert asked.json("index")["runs"]["gpt"]["steps"], "and TensorBoard still serves"
 
 
 def test_only_the_last_answers_are_kept(asked: Tab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import random
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from attention_maps.files.errors import Damaged
 from attention_maps.files.header import FORMAT, VERSION, opened, read_header, read_tensor
 from attention_maps.record.recording import Recording
 from tests.attention_maps.tensorboard.conftest import Tab
+from tests.robustness.fuzz.damage import cut
 
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
 """Changes the header, and what its metadata say."""
@@ -72,7 +75,31 @@ def second_sample(header: dict[str, Any], said: dict[str, Any]) -> None:
     said["samples"] *= 2
 
 
+def without_layer(header: dict[str, Any], said: dict[str, Any]) -> None:
+    """Number the layers 0 and 2."""
+    for name in [name for name in header if name.startswith("0/cross/1")]:
+        header[name.replace("cross/1", "cross/2")] = header.pop(name)
+
+
+def fewer_heads(header: dict[str, Any], said: dict[str, Any]) -> None:
+    """Give one layer a single head."""
+    base = header["0/cross/1"]["data_offsets"][0]
+    header["rest"] = {"dtype": "F16", "shape": [1, 4, 3], "data_offsets": [base + 24, base + 48]}
+    header["0/cross/1"] |= {"shape": [1, 4, 3], "data_offsets": [base, base + 24]}
+    for name in ("norms", "values"):
+        header[f"later/{name}"] = header.pop(f"0/cross/1/{name}")
+
+
+def without_maps(header: dict[str, Any], said: dict[str, Any]) -> None:
+    """Rename all tensors."""
+    for name in [name for name in header if name != "__metadata__"]:
+        header[f"later/{name}"] = header.pop(name)
+
+
 WRONG: list[tuple[Change, str]] = [
+    (without_layer, "layers are missing among the cross maps of sample 0"),
+    (fewer_heads, "the cross maps of sample 0 have different numbers of heads"),
+    (without_maps, "it contains no maps"),
     (told("format", "pt"), "a safetensors file, but not an attention recording"),
     (told("version", "2"), "recording format 2; this program reads 1"),
     (told("step", "soon"), "its step is not an integer"),
@@ -188,6 +215,24 @@ def test_what_is_wrong_with_a_recording_is_said(tab: type[Tab], complete: Record
             store.load(path)
 
 
+def test_readers_agree_about_damaged_files(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+    """Guards against crashes of TensorBoard, tracebacks of scripts, and a file that only one of two readers refuses."""
+    path, shown, chance = store.save(complete, tmp_path), tab(tmp_path), random.Random(0)
+    whole = path.read_bytes()
+    codes = Counter[int]()
+    for what in ("truncate", "flip", "overwrite", "insert", "delete", "append", "swap") * 15:
+        path.write_bytes(cut(whole, (what, chance.choice([0.02, 0.5, 1]) * chance.random(), chance.randbytes(8))))
+        answer = shown.get("meta", run=".", recording="step_00001000")
+        codes[answer.status_code] += 1
+        try:
+            store.load(path)
+            reason = ""
+        except store.RecordingError as error:
+            reason = str(error)
+        assert (answer.status_code, bool(reason)) in ((200, False), (422, True)), path.read_bytes()[:3000]
+    assert codes[422] > 75
+
+
 def test_samples_with_different_maps_are_refused(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
     """Guards against samples with different layers or heads, for which the page has a single menu."""
     path = store.save(replace(complete, samples=complete.samples * 2), tmp_path)
@@ -199,44 +244,6 @@ def test_samples_with_different_maps_are_refused(tab: type[Tab], complete: Recor
 
     write(path, without_a_layer)
     assert "do not have the same maps" in tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
-
-
-def test_layers_must_be_whole(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
-    """Guards against layers that are not counted from 0."""
-
-    def moved(header: dict[str, Any], said: dict[str, Any]) -> None:
-        for name in [name for name in header if name.startswith("0/cross/1")]:
-            header[name.replace("cross/1", "cross/2")] = header.pop(name)
-
-    write(store.save(complete, tmp_path), moved)
-    said = tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
-    assert "layers are missing among the cross maps of sample 0" in said
-
-
-def test_layers_must_have_the_same_heads(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
-    """Guards against layers with different numbers of heads."""
-
-    def fewer_heads(header: dict[str, Any], said: dict[str, Any]) -> None:
-        base = header["0/cross/1"]["data_offsets"][0]
-        header["rest"] = {"dtype": "F16", "shape": [1, 4, 3], "data_offsets": [base + 24, base + 48]}
-        header["0/cross/1"] |= {"shape": [1, 4, 3], "data_offsets": [base, base + 24]}
-        for name in ("norms", "values"):
-            header[f"later/{name}"] = header.pop(f"0/cross/1/{name}")
-
-    write(store.save(complete, tmp_path), fewer_heads)
-    said = tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
-    assert "the cross maps of sample 0 have different numbers of heads" in said
-
-
-def test_a_file_without_maps_is_refused(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
-    """Guards against a recording without maps and measures."""
-
-    def without_maps(header: dict[str, Any], said: dict[str, Any]) -> None:
-        for name in [name for name in header if name != "__metadata__"]:
-            header[f"later/{name}"] = header.pop(name)
-
-    write(store.save(complete, tmp_path), without_maps)
-    assert "it contains no maps" in tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
 
 
 def test_a_recording_without_samples_is_what_was_measured(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
