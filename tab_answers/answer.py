@@ -8,12 +8,17 @@ from typing import Any
 from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.recording import Recording
+from configs.errors import UserError
+from generation.config import ONE_DIRECTION, SamplingConfig
+from generation.input_warnings import unknown_characters
+from generation.sampling import generate
 from interpretability.ablation import replace_head_outputs
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
 from run import Run
 from tab_answers.models import KeptModel, Labels, Models
 from tab_answers.predictions import logits_of, losses_of, next_tokens
 from tab_answers.question import Question
-from tab_answers.question_text import check_task, continued, notes_on
 from tab_answers.replaced_outputs import changed_outputs
 from tab_answers.run_recordings import labels_of
 from training.hardware.threads import threads_for
@@ -100,3 +105,37 @@ def name_of(question: Question) -> str:
     of = "" if question.source is None else kinds[kind]  # a GPT has a decoder alone
     method = f" ({question.how} ablation)" if what == "without" else ""
     return f"{what} layer {layer} · {of}{'all heads' if head is None else f'head {head}'}{method}"
+
+
+def continued(run: Run, example: Example, count: int) -> tuple[Example, str]:
+    """Return a GPT's text with at most `count` more tokens, the most likely one each time, and the written text."""
+    tokenizer, ids = run.tokenizers[0], list(example.target_ids)
+    assert isinstance(run.model, GPT)
+    count = min(count, run.longest - len(ids))
+    written: list[int] = []
+    if count > 0:
+        config = SamplingConfig(temperature=0.0, max_tokens=count)
+        banned = tokenizer.never_written
+        steps = generate(run.model, [ids], config, stop_ids=tokenizer.stop_ids, banned_ids=banned)
+        written = [token for (token,) in steps if token is not None]
+    return Example.text([*ids, *written], tokenizer), tokenizer.decode(written)
+
+
+def check_task(run: Run, translates: bool, reverse: bool) -> None:
+    """Raise UserError if the question is for a model of the other task, or of one direction only."""
+    name = f"run {run.folder.absolute().name}"
+    if translates != isinstance(run.model, EncoderDecoder):
+        kinds = ("a GPT: it needs a text", "a translator: it needs a source")
+        raise UserError(f"{name} is {kinds[isinstance(run.model, EncoderDecoder)]}")
+    if reverse and not run.config.data.both_directions:
+        raise UserError(f"{name} {ONE_DIRECTION}")
+
+
+def notes_on(run: Run, text: str) -> list[str]:
+    """Return sentences about parts of the text that the model cannot read."""
+    tokenizer, most = run.tokenizers[0], run.longest
+    ids = tokenizer.encode(text)
+    notes = [unknown_characters(tokenizer, text, ids)]
+    if isinstance(run.model, GPT) and len(ids) >= most:
+        notes.append(f"with the token before it, the text has {len(ids) + 1} tokens; only the last {most} are read")
+    return list(filter(None, notes))

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from attention_maps.record.alignment_error import AlignmentTally, of_words
 from attention_maps.record.alignment_readout import argmax, grown, mutual
-from attention_maps.record.antecedent_accuracy import AntecedentTally
+from attention_maps.record.gold_scores import AlignmentTally, AntecedentTally, of_words
 from attention_maps.record.measures import with_means
 
 
