@@ -21,7 +21,7 @@ from attention_maps.record.recording import Recording
 
 @dataclass(frozen=True, repr=False)
 class Inline:
-    """A page with the Attention tab. A cell that ends with one shows it, also after the notebook is opened again."""
+    """A page with the Attention tab. A cell whose last value is one shows it, also in a saved notebook."""
 
     html: str
     """The page, complete in itself."""

@@ -1,4 +1,4 @@
-"""What the heads of a GPT do, measured on random words that are repeated once, where text gives no other clue.
+"""Head behaviours of a GPT, measured on random words that are repeated once, without other clues.
 
 For the second occurrence of a token, the mean attention to the token before it (previous-token head), to the first
 occurrence (duplicate-token head) and to the token after the first occurrence, which comes next (induction head; Elhage

@@ -1,4 +1,4 @@
-"""What the weights of one head say about tokens, without any text: its QK and OV circuits (Elhage et al. 2021).
+"""QK and OV circuits of a head, computed from the weights alone (Elhage et al. 2021).
 
 Both are tables token x token of the direct path, from the token embeddings to the head and from the head to the logits:
 what other layers add between is left out. Each is a product of two thin matrices, so that a table of a large vocabulary

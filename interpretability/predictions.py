@@ -1,5 +1,4 @@
-"""What a model predicts in each row of an example, what it would predict after each layer, and which parts of the model
-contribute to it."""
+"""Predictions of each row of an example: of the model, after each layer (logit lens), and by part of the model."""
 
 from __future__ import annotations
 

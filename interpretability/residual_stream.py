@@ -1,4 +1,4 @@
-"""Split the residual stream of a forward pass into what each head, each MLP and the embedding added to it.
+"""Split the residual stream of a forward pass into the contributions of each head, each MLP and the embedding.
 
 A pre-norm transformer only ever adds to the residual stream, so its value before the final norm is the sum of all
 parts (Elhage et al. 2021). With the scale of the final norm frozen, the logits are a linear function of each part, and

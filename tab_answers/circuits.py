@@ -1,4 +1,4 @@
-"""Answer what the weights of a head say about tokens: tables of small vocabularies, the strongest pairs of others."""
+"""QK and OV circuits of a head for the tab: whole tables of small vocabularies, the strongest pairs of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answer what each head does to the predictions in a text: the losses of its tokens when that head alone is ablated."""
+"""Effect of each head on the predictions in a text: the losses of its tokens when that head alone is ablated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep the models that were asked last in memory."""
+"""Cache of the last used models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Labels = dict[str, list[list[str]]]
 
 @dataclass
 class KeptModel:
-    """A loaded run, and what was computed with its model."""
+    """A loaded run with values computed by its model."""
 
     run: Run
     means: dict[Head, Tensor] = field(default_factory=dict)

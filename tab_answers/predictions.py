@@ -1,4 +1,4 @@
-"""The predictions of a model in a text: logits, losses and likely next tokens, as they are sent."""
+"""Predictions of a model in a text as JSON: losses and likely next tokens."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class Question:
-    """One question."""
+    """Question about a text, possibly with heads removed or patched."""
 
     run: Path
     checkpoint: str
@@ -70,7 +70,7 @@ class Question:
 
 @dataclass(frozen=True)
 class CircuitQuestion:
-    """What the weights of one head say about tokens, without any text."""
+    """Question about the QK and OV circuits of a head."""
 
     run: Path
     checkpoint: str
@@ -85,7 +85,7 @@ class CircuitQuestion:
 
 @dataclass(frozen=True)
 class EffectsQuestion:
-    """What each head alone does to the predictions in a recorded text."""
+    """Question about the effect of each head on the predictions in a recorded text."""
 
     run: Path
     checkpoint: str

@@ -1,4 +1,4 @@
-"""The outputs that replace those of removed and patched heads."""
+"""Compute the outputs that replace those of removed and patched heads."""
 
 from __future__ import annotations
 

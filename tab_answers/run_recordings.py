@@ -1,4 +1,4 @@
-"""What a question reads of the recordings of its run: texts, and the labels of heads."""
+"""Read the texts and head labels that a question needs from the run's recordings."""
 
 from __future__ import annotations
 

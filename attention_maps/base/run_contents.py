@@ -1,4 +1,4 @@
-"""What a run folder may contain: nothing whose reading does not end, and nothing that leads a writer out of it.
+"""Check a run folder: no pipes or devices, and no links by which a writer would leave it.
 
 A run folder may come from somebody else. Readers may follow links to files elsewhere (snapshots of the Hugging Face
 hub consist of them); a program that writes, renames or deletes below a run checks before that nothing there leads out.

@@ -1,4 +1,4 @@
-"""One sentence where a file is truncated while it is memory-mapped (token files, rows, weights).
+"""Report in one sentence that a file was truncated while it is memory-mapped (token files, rows, weights).
 
 Reading behind the new end raises SIGBUS, which by default ends the process without a word. Python's own signal handlers
 cannot be used: they run only after the faulting instruction, which is repeated for ever.

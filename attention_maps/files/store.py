@@ -11,8 +11,8 @@
 
 and as metadata `format`, `version`, `step`, `samples` (a JSON list with the tokens, losses and predictions of each
 sample), `measures`, `labels`, `scores`, `parts`, `deviation`, `loss` and `layer_numbers` (also JSON). Readers ignore
-unknown keys; the last seven metadata keys and the last four tensors are optional, because older files lack them. The
-last two are float32 so that what is added adds up to the logits; older files have them in float16.
+unknown keys; the last seven metadata keys and the last four tensors are optional. The last two are float32, so that the
+contributions add up to the logits.
 Recordings are not stored in event files, because TensorBoard samples only ten steps of their tensors and writing them
 takes 200 times as long.
 

@@ -1,4 +1,4 @@
-"""What is recorded of a batch of texts: tokens, maps and predictions, collected over the forward passes that read it.
+"""Recorded data of a batch of texts: tokens, maps and predictions, collected over the forward passes that read it.
 
 With a key/value cache, as in `generate`, each pass reads a few more tokens of the same texts. Shapes: B texts, T tokens
 of the decoder (or of the only stack), S tokens of the encoder, H heads, Q queries and K keys of one pass, V vocabulary.

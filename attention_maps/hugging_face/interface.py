@@ -1,4 +1,4 @@
-"""Our attention function, which a model of transformers calls while it is recorded.
+"""Attention function that a model of transformers calls while it is recorded.
 
 It is registered with transformers' `AttentionInterface`. It calls the function that the model used before, so that the
 model computes what it always does, and passes queries, keys and values on to the recording.

@@ -44,7 +44,7 @@ class Asked(NamedTuple):
 
 
 class Questions:
-    """Asks the worker process and keeps its last answers. Thread-safe. Nothing is created before the first question."""
+    """Forwards questions to the worker process, started by the first one, and keeps its last answers. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

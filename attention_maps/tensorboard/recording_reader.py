@@ -18,7 +18,7 @@ REMEMBERED = 1_000
 
 
 class Measures(NamedTuple):
-    """What the curves show of a recording."""
+    """Measures, labels and scores of a recording, as shown by the curves."""
 
     matrices: dict[str, Matrices]
     """One number per head, or None for NaN, by measure and kind: [layer][head]."""

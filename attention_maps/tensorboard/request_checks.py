@@ -1,4 +1,4 @@
-"""Who may ask: only TensorBoard's own page, under a name of this machine, and only a little at a time."""
+"""Access checks: requests must come from TensorBoard's own page, name this machine and be small."""
 
 from __future__ import annotations
 

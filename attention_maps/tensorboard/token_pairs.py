@@ -1,4 +1,4 @@
-"""The attention of every head from some tokens to others, at all recorded steps: a few numbers of each file."""
+"""Read the attention of every head from some tokens to others at all recorded steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def parse_positions(name: str, text: str) -> list[int]:
 
 
 class Pair(NamedTuple):
-    """What is asked of each recording."""
+    """Arguments of a pair request."""
 
     sample: int
     kind: str

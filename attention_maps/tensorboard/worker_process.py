@@ -41,7 +41,7 @@ class Unanswered(Refusal):
 
 
 class WorkerProcess:
-    """Starts the process and asks it. Thread-safe."""
+    """Starts the worker process and exchanges questions and answers with it. Thread-safe."""
 
     def __init__(self, folder: str, first_limit: float = FIRST_LIMIT, limit: float = LIMIT, wait: float = WAIT) -> None:
         """folder: a temporary folder that the process deletes when it ends with TensorBoard; limits in seconds."""

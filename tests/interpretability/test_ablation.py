@@ -33,7 +33,7 @@ def gpt(config: ModelConfig) -> GPT:
 
 
 @torch.no_grad()
-def test_zero_equals_an_attention_function_without_the_head(gpt: GPT) -> None:
+def test_zero_ablation_equals_attention_without_the_head(gpt: GPT) -> None:
     """Guards against columns of another head: the hook must equal attention whose output of that head is 0, exactly."""
     tokens = torch.randint(19, (2, 9))
 

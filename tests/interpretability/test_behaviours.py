@@ -134,7 +134,7 @@ def test_behaviours_are_the_same_beside_examples_and_change_nothing_in_them(norm
         np.testing.assert_allclose(sample.attribution, other.attribution, atol=2e-2)
 
 
-def test_the_model_is_undisturbed() -> None:
+def test_behaviours_leave_mode_and_random_state() -> None:
     """Guards training: neither the mode nor the random state may change."""
     model = random_model(dropout=0.1).train()
     torch.manual_seed(1)

@@ -32,7 +32,7 @@ def randomised(model: torch.nn.Module) -> None:
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["rms", "layer", "post_norm", "parallel"])
 @torch.no_grad()
-def test_the_circuits_of_the_first_layer_are_what_the_model_computes(options: dict) -> None:
+def test_first_layer_circuits_match_the_model(options: dict) -> None:
     """Guards against a wrong head, group, norm, rotation, scale or projection."""
     model = GPT(ModelConfig(layers=2, heads=4, width=32, context=16, **options), vocab_size=20)
     randomised(model)

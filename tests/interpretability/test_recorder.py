@@ -200,7 +200,7 @@ def test_questions_can_be_asked_of_a_trained_tokenizer(english: Tokenizer, japan
 
 
 @pytest.mark.slow
-def test_training_goes_on_as_if_nothing_had_been_recorded(english: Tokenizer) -> None:
+def test_recording_does_not_change_training(english: Tokenizer) -> None:
     """Guards against changed random state, modes or gradients: with dropout, the next losses are equal bit for bit."""
 
     def losses(recorded: bool) -> list[float]:
@@ -222,7 +222,7 @@ def test_training_goes_on_as_if_nothing_had_been_recorded(english: Tokenizer) ->
     assert losses(True) == losses(False)
 
 
-def test_each_module_gets_its_own_mode_back(english: Tokenizer) -> None:
+def test_training_mode_of_each_module_is_restored(english: Tokenizer) -> None:
     """Guards against switching frozen modules to training mode, also after an error."""
     model = make_gpt(english, dropout=0.5).train()
     frozen = next(m for m in model.modules() if isinstance(m, torch.nn.ModuleList))[0]
@@ -336,7 +336,7 @@ def test_value_norms_are_what_a_head_adds_for_a_key(english: Tokenizer, kv_heads
         np.testing.assert_allclose(sample.values["decoder", 0][head], expected, rtol=2e-3)
 
 
-def test_recording_notices_weights_that_are_not_the_models_own(
+def test_deviation_detects_wrong_weights(
     english: Tokenizer, japanese: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards the self-check: it must detect a wrong kernel in every kind of attention."""
@@ -357,7 +357,7 @@ def test_rollout_is_stored_of_both_stacks(english: Tokenizer, japanese: Tokenize
     assert not np.triu(sample.rollout["decoder"], 1).any()
 
 
-def test_gold_is_cut_with_its_example(english: Tokenizer, japanese: Tokenizer) -> None:
+def test_gold_labels_are_truncated_with_the_example(english: Tokenizer, japanese: Tokenizer) -> None:
     """Guards against links and antecedents beyond the end of a truncated text."""
     links, gold = [(0, 0), (5, 1), (2, 6)], Antecedents("source", ((4, 5, 0, 2), (7, 8, 0, 2)))
     example = Example.pair(english.encode(ENGLISH), japanese.encode(JAPANESE), english, japanese, "", links, gold)

@@ -63,7 +63,7 @@ def test_the_contributions_of_all_parts_add_up_to_the_logit(
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 @pytest.mark.parametrize("flavour", ["parallel", "post_norm", "capped"])
 @torch.no_grad()
-def test_contributions_in_models_of_others_add_up_to_the_logit(task: str, flavour: str) -> None:
+def test_contributions_add_up_in_imported_architectures(task: str, flavour: str) -> None:
     """Guards attribution through the norms of post-norm branches, with an output bias, and before the cap of logits."""
     model, inputs = made(task, replace(FLAVOURS[flavour], context=24, vocab_multiple=8))
     with record_residual_stream(model) as stream:
@@ -118,7 +118,7 @@ def test_a_head_contributes_what_is_lost_without_it_in_the_last_layer() -> None:
     assert torch.allclose(before - (without.end - without.mlps[1]), added, atol=1e-5)
 
 
-def test_nothing_remains_on_the_model() -> None:
+def test_hooks_are_removed_after_an_error() -> None:
     """Guards training after a recording: no hook may stay, also not after an error."""
     model, _ = made("gpt", SHAPE)
     with pytest.raises(ZeroDivisionError), record_residual_stream(model):

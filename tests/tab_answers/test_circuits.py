@@ -69,7 +69,7 @@ def test_pairs_of_one_token_and_of_a_translator(asking: Asking, trained: Path) -
         ({"circuit": ["decoder", 0, 0], "checkpoint": "../x"}, "'checkpoint' must be"),
     ],
 )
-def test_what_cannot_be_answered_is_said(asking: Asking, trained: Path, question: dict, sentence: str) -> None:
+def test_invalid_circuit_questions_are_refused(asking: Asking, trained: Path, question: dict, sentence: str) -> None:
     """Guards against tracebacks and a process that ends."""
     answer = asked(asking, trained / "runs" / "gpt", **question)
     assert sentence in answer.get("error", ""), answer

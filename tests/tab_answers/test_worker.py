@@ -123,7 +123,9 @@ def test_the_effect_of_each_head_is_that_of_removing_it(asking: Asking, trained:
     assert found["zero"]["losses"] != found["mean"]["losses"]
 
 
-def test_effects_end_in_time_and_need_their_text(asking: Asking, gpt: Path, translator: Path, tmp_path: Path) -> None:
+def test_head_effects_stop_in_time_and_need_a_recording(
+    asking: Asking, gpt: Path, translator: Path, tmp_path: Path
+) -> None:
     """Guards against a model of many heads that keeps everybody waiting, and the text of another model."""
     asking.ask(gpt, text=TEXT)
     recording = asking.folder / "to.safetensors"
@@ -157,7 +159,7 @@ def test_heads_keep_the_labels_of_the_nearest_recorded_step(asking: Asking, gpt:
 
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
-def test_a_removed_head_equals_a_silenced_one(asking: Asking, trained: Path, task: str) -> None:
+def test_removed_head_equals_zero_ablation(asking: Asking, trained: Path, task: str) -> None:
     """Guards against predictions, a recording or an attribution that still contain the head."""
     folder = trained / "runs" / task
     kind = "decoder" if task == "gpt" else "cross"
@@ -229,7 +231,7 @@ def test_a_head_is_patched_from_another_text(asking: Asking, gpt: Path) -> None:
     assert "equal length" in sentence
 
 
-def test_what_cannot_be_answered_is_said_in_a_sentence(asking: Asking, gpt: Path, translator: Path) -> None:
+def test_invalid_questions_are_refused_in_a_sentence(asking: Asking, gpt: Path, translator: Path) -> None:
     """Guards against a process that ends, and a traceback as an answer."""
     assert asking.line("[" * 50_000) == {"error": "the question is not JSON"}
     assert "2,001 characters" in asking.refused(gpt, text="x" * 2001)
@@ -250,14 +252,14 @@ def test_what_cannot_be_answered_is_said_in_a_sentence(asking: Asking, gpt: Path
     assert asking.ask(gpt, text=TEXT)["task"] == "gpt"
 
 
-def test_of_a_long_text_the_end_is_read(asking: Asking, gpt: Path) -> None:
+def test_long_text_is_cut_to_its_last_tokens(asking: Asking, gpt: Path) -> None:
     """Guards against an error for the examples that fill the context, and a text that is cut without a word."""
     answer = asking.ask(gpt, text="Ken runs. " * 60, **{"continue": 5})
     assert len(answer["tokens"]) == answer["typed"] == 32
     assert "only the last 32 are read" in answer["notes"][0]
 
 
-def test_a_deleted_checkpoint_and_other_weights_are_noticed(asking: Asking, gpt: Path, tmp_path: Path) -> None:
+def test_cached_model_is_dropped_when_its_weights_change(asking: Asking, gpt: Path, tmp_path: Path) -> None:
     """Guards against answers by weights that are no longer those of the run."""
     run = tmp_path / "run"
     shutil.copytree(gpt, run, symlinks=True)
@@ -272,7 +274,7 @@ def test_a_deleted_checkpoint_and_other_weights_are_noticed(asking: Asking, gpt:
 
 @pytest.mark.parametrize("file", ["config.yaml", "tokenizer.model", f"checkpoints/last/{WEIGHTS}"])
 @pytest.mark.parametrize("content", [None, b"", b"\xff{broken: ["])
-def test_a_damaged_run_is_named_in_a_sentence(
+def test_damaged_run_files_are_named(
     asking: Asking, gpt: Path, tmp_path: Path, file: str, content: bytes | None
 ) -> None:
     """Guards against a process that ends, a traceback, and a riddle about a run with a missing or damaged file."""

@@ -42,7 +42,7 @@ def test_a_png_is_the_labelled_picture(run: str, lesson: Recording, tmp_path: Pa
         np.testing.assert_array_equal((imread(tmp_path / name, "png")[:, :, :3] * 255).round(), expected.pixels())
 
 
-def test_a_csv_holds_every_weight_to_the_last_bit(run: str, lesson: Recording, tmp_path: Path) -> None:
+def test_csv_is_lossless(run: str, lesson: Recording, tmp_path: Path) -> None:
     """Guards against swapped rows and columns, and too few digits for float16."""
     to = tmp_path / "map.csv"
     assert guarded(["export", run, f"to={to}", "layer=0", "head=0"]) == 0
@@ -55,7 +55,7 @@ def test_a_csv_holds_every_weight_to_the_last_bit(run: str, lesson: Recording, t
     np.testing.assert_array_equal(values, lesson.samples[0].weights["cross", 0][0])
 
 
-def test_a_csv_quotes_what_would_break_it(lesson: Recording, tmp_path: Path) -> None:
+def test_csv_quotes_special_characters(lesson: Recording, tmp_path: Path) -> None:
     """Guards against unquoted commas, quotes and line breaks in tokens."""
     sample = lesson.samples[0]
     wild = type(sample)(**{**vars(sample), "source": tokens([1, 2, 3], [",", '"', "\n"], frozenset())})
@@ -118,7 +118,7 @@ def test_tokens_that_look_like_markup_are_text(lesson: Recording) -> None:
     assert {"<b>", "&", "[1][D800]"} <= written
 
 
-def test_a_diverged_model_is_red_and_raises_nothing(lesson: Recording, tmp_path: Path) -> None:
+def test_nan_maps_are_exported_in_red(lesson: Recording, tmp_path: Path) -> None:
     """Guards against failing on the maps of a diverged run."""
     for weights in lesson.samples[0].weights.values():
         weights[:] = np.nan
@@ -130,7 +130,7 @@ def test_a_diverged_model_is_red_and_raises_nothing(lesson: Recording, tmp_path:
     assert guarded(["show", str(tmp_path)]) == 0
 
 
-def test_nothing_is_overwritten_unasked(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_files_are_not_overwritten(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against overwriting an edited file, and a partial file if the disk is full."""
     to = tmp_path / "map.csv"
     to.write_text("mine")
@@ -175,7 +175,7 @@ def test_a_sample_of_one_token_predicts_nothing(
         (["to=m.svg", "kind=self"], "kind=self: must be encoder or decoder or cross"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(
+def test_invalid_settings_are_refused(
     run: str, settings: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against settings that are silently ignored."""

@@ -80,7 +80,7 @@ def exported(run: Path, *settings: str) -> Page:
     return Page(text)
 
 
-def test_the_archive_holds_every_tensor_to_the_last_bit(run: Path) -> None:
+def test_archive_is_lossless(run: Path) -> None:
     """Guards against wrong values or names of tensors in base64."""
     archive = exported(run, "step=500").archive
     sample, _ = store.load(store.path(run, 500)).samples
@@ -126,7 +126,7 @@ def test_steps_without_the_sample_are_left_out(
         assert archive["curves"][tmp_path.name]["steps"] == [0, 100, 200]
 
 
-def test_the_rest_is_what_the_plugin_would_answer(run: Path) -> None:
+def test_archive_matches_the_plugin_responses(run: Path) -> None:
     """Guards against differences between the responses of the server and the data of the page."""
     archive = exported(run, "step=500").archive
     path = str(store.path(run, 500))
@@ -204,7 +204,7 @@ def test_specifiers_are_resolved_from_the_folder_of_their_module() -> None:
         bundled("z.js", "import './w.js';", modules)
 
 
-def test_what_a_recording_says_cannot_end_its_script(run: Path) -> None:
+def test_names_cannot_end_the_script_element(run: Path) -> None:
     """Guards against script injection by a name that contains </script>."""
     page = exported(run)
     assert list(page.scripts) == ["importmap", "chumoku-archive", "plain", "module"]
@@ -222,7 +222,7 @@ def test_the_page_opens_with_the_map_that_was_chosen(run: Path) -> None:
         assert f"p.attention.{part}" in hash_.split("&")
 
 
-def test_a_file_that_is_no_recording_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_names_a_damaged_recording(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against a traceback if one of many steps is damaged."""
     store.path(run, 0).write_bytes(b"junk")
     assert guarded(["export", str(run), f"to={run.parent / 'p.html'}", "steps=all"]) == 2

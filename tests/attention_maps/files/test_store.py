@@ -20,7 +20,7 @@ from attention_maps.files import store
 from attention_maps.record.recording import Antecedents, Recording, Score
 
 
-def test_the_layout_is_the_one_the_tab_reads(lesson: Recording, tmp_path: Path) -> None:
+def test_file_layout(lesson: Recording, tmp_path: Path) -> None:
     """Guards against changes of the file format, which the tab parses without this code."""
     path = store.save(lesson, tmp_path)
     with safe_open(path, framework="numpy") as opened:
@@ -46,7 +46,7 @@ def test_more_than_ten_layers_keep_their_order(lesson: Recording, tmp_path: Path
         assert loaded.maps(0, "cross", layer)[0, 0, 0] == layer / 16
 
 
-def test_file_names_have_no_signs_that_tools_split_at(tmp_path: Path) -> None:
+def test_file_names_contain_no_separators_of_other_tools(tmp_path: Path) -> None:
     """Guards against `=` and `,` in names, at which Hydra and --logdir_spec split; names also sort by step."""
     names = [store.path(tmp_path, step).name for step in (0, 999, 12_345_678, 123_456_789)]
     assert names == sorted(names[:3]) + names[3:]
@@ -54,7 +54,7 @@ def test_file_names_have_no_signs_that_tools_split_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [-1, 1.5])
-def test_a_step_that_no_reader_would_find_is_refused(lesson: Recording, tmp_path: Path, step: Any) -> None:
+def test_invalid_steps_are_refused(lesson: Recording, tmp_path: Path, step: Any) -> None:
     """Guards against a file that is written and never shown."""
     with pytest.raises(UserError, match=f"step={step}: must be a whole number, at least 0"):
         store.save(replace(lesson, step=step), tmp_path)
@@ -73,7 +73,7 @@ def test_steps_are_listed_in_order_and_other_files_are_not(lesson: Recording, tm
     assert store.steps(tmp_path)[500] == folder / "step_00000500.safetensors"
 
 
-def test_resuming_removes_the_later_history_only(lesson: Recording, tmp_path: Path) -> None:
+def test_remove_after_deletes_later_steps_only(lesson: Recording, tmp_path: Path) -> None:
     """Guards against a mixture of two histories after a resume."""
     for step in (500, 1000, 1500, 2000):
         store.save(Recording(step, lesson.samples), tmp_path)
@@ -82,7 +82,7 @@ def test_resuming_removes_the_later_history_only(lesson: Recording, tmp_path: Pa
     assert list(store.steps(tmp_path)) == [500, 1000]
 
 
-def test_a_failed_write_leaves_what_was_there_and_nothing_else(lesson: Recording, tmp_path: Path) -> None:
+def test_failed_write_keeps_the_previous_file(lesson: Recording, tmp_path: Path) -> None:
     """Guards against partial or leftover files if writing or renaming fails."""
     path = store.save(lesson, tmp_path)
     whole = path.read_bytes()
@@ -97,7 +97,7 @@ def test_a_failed_write_leaves_what_was_there_and_nothing_else(lesson: Recording
     assert sorted(path.parent.iterdir()) == [path, occupied]
 
 
-def test_a_deleted_run_stays_deleted(lesson: Recording, tmp_path: Path) -> None:
+def test_saving_does_not_recreate_a_deleted_run(lesson: Recording, tmp_path: Path) -> None:
     """Guards against a run that comes back as a folder with maps alone, if it is deleted just before they are saved."""
     with pytest.raises(FileNotFoundError):
         store.save(lesson, tmp_path / "runs" / "a", parents=False)
@@ -111,7 +111,7 @@ def _rewrite(path: Path, tensors: dict[str, np.ndarray | None], metadata: dict[s
     save_file({name: tensor for name, tensor in changed.items() if tensor is not None}, path, metadata=kept)
 
 
-def test_a_deviation_and_a_loss_are_numbers(lesson: Recording, tmp_path: Path) -> None:
+def test_deviation_and_loss_must_be_numbers(lesson: Recording, tmp_path: Path) -> None:
     """Guards what only this reader reads; what both read is in tensorboard/test_recording_reader.py."""
     with pytest.raises(FileNotFoundError, match="no such recording"):
         store.load(tmp_path / "absent.safetensors")
@@ -131,7 +131,7 @@ def test_an_outline_is_the_recording_without_its_maps(lesson: Recording, tmp_pat
     assert recording.samples[0].weights == {}
 
 
-def test_a_recording_comes_back_as_it_was(lesson: Recording, tmp_path: Path) -> None:
+def test_save_and_load_round_trip(lesson: Recording, tmp_path: Path) -> None:
     """Guards against lost or reordered fields, including Japanese pieces and a NaN measure."""
     (sample,) = lesson.samples
     sample = replace(
@@ -197,7 +197,7 @@ def _refused(*places: object) -> None:
     raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
 
-def test_a_full_disk_is_told_with_the_file(lesson: Recording, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_full_disk_error_names_the_file(lesson: Recording, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """Guards against uncaught errors of a library, errors without the file's name, and partial files."""
     run = tmp_path / "run"
     path = store.save(lesson, run)
@@ -213,7 +213,7 @@ def test_a_full_disk_is_told_with_the_file(lesson: Recording, tmp_path: Path, ca
     assert store.load(path).step == 1000
 
 
-def test_thinning_spreads_what_is_left_over_the_training(lesson: Recording, tmp_path: Path) -> None:
+def test_thinned_steps_are_evenly_spaced(lesson: Recording, tmp_path: Path) -> None:
     """Guards against keeping only the end, or only the beginning, of a long run."""
     for step in range(0, 401, 10):
         store.save(Recording(step, lesson.samples), tmp_path)

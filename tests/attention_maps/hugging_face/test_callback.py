@@ -62,7 +62,7 @@ def test_a_run_is_recorded_beside_its_events(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_recordings_are_left_out_rather_than_slow_training(tmp_path: Path) -> None:
+def test_recordings_over_the_time_share_are_skipped(tmp_path: Path) -> None:
     """Guards against a callback that takes more than its share; the first and the last recording are always made."""
     recorder = AttentionCallback(TEXTS[:1], tokenizer_of("gpt2"), every=1, logdir=tmp_path / "here", share=0)
     train(tmp_path, [recorder])

@@ -16,7 +16,7 @@ from attention_maps.tensorboard.plugin import STATIC
 from tests.conftest import ROOT, environment
 
 
-def test_importing_the_plugin_is_light() -> None:
+def test_importing_the_plugin_is_cheap() -> None:
     """Guards against a slow or failing import, which delays or stops TensorBoard in every environment with the
     plugin."""
     program = (
@@ -34,7 +34,7 @@ def test_importing_the_plugin_is_light() -> None:
     assert heavy == ""
 
 
-def test_writer_and_tab_speak_of_the_same_format() -> None:
+def test_writer_and_tab_use_the_same_format() -> None:
     """Guards file names that the tab cannot read, and headers that only the writer accepts."""
     assert file_names.RECORDING.fullmatch(store.path("run", 100_000_000).name)
     assert header.LONGEST_HEADER < 100_000_000  # what the safetensors library itself accepts
@@ -118,7 +118,7 @@ TRAINING = {"datasets", "hydra", "omegaconf", "pyarrow", "sacrebleu", "sentencep
 """Packages that training alone needs."""
 
 
-def test_an_installed_wheel_is_harmless_and_works(wheel: zipfile.Path, tmp_path: Path) -> None:
+def test_installed_wheel_works_without_the_project(wheel: zipfile.Path, tmp_path: Path) -> None:
     """Guards a foreign `data` package against the wheel, and the wheel against a missing part: what works in a clone
     may import something that is not published."""
     site = tmp_path / "site"

@@ -73,7 +73,7 @@ def test_numbers_continue_those_that_the_browser_has_seen(trained: Path) -> None
             assert "'after' must be the number of an answer" in refusal(post(tab, QUESTION | {"after": wrong}), 400)
 
 
-def test_the_answers_of_a_run_are_forgotten(asked: Tab) -> None:
+def test_clear_deletes_the_answers_of_one_run(asked: Tab) -> None:
     """Guards against answers of another run that are lost, files that stay, and a number that is given twice."""
     first = post(asked, QUESTION).get_json()["recording"]
     kept = Path(asked.plugin.questions.path("gpt", first))
@@ -133,7 +133,7 @@ def test_early_weights_are_listed_by_step_and_asked(trained: Path, tmp_path: Pat
     assert answers[0]["losses"] == pytest.approx([math.log(vocabulary)] * len(answers[0]["losses"]), abs=1e-3)
 
 
-def test_only_the_page_may_ask(asked: Tab) -> None:
+def test_only_the_page_may_post(asked: Tab) -> None:
     """Guards against another web page that asks, or fills the memory, through the browser of a user."""
     assert "POST" in refusal(asked.client.get(ASK), 405)
     assert "GET" in refusal(asked.client.post("/data/plugin/attention/index"), 405)
@@ -173,7 +173,7 @@ def test_only_the_page_may_ask(asked: Tab) -> None:
         ("[", False),
     ],
 )
-def test_a_name_that_may_be_somebody_elses_is_refused(
+def test_requests_under_foreign_host_names_are_refused(
     tab: type[Tab], logdir: Path, monkeypatch: pytest.MonkeyPatch, host: str, allowed: bool
 ) -> None:
     """Guards against DNS rebinding: under its own name, which leads to this machine, a foreign page is of the same
@@ -211,7 +211,7 @@ def test_the_proxy_of_a_notebook_may_have_any_name_by_https(tab: type[Tab], logd
     assert "only the page of this" in refusal(client.post(ASK, json=QUESTION, headers=foreign, **proxied), 403)
 
 
-def test_the_weights_of_a_head_are_asked_in_the_same_way(asked: Tab) -> None:
+def test_circuits_route(asked: Tab) -> None:
     """Guards the route of circuits: only for the page, and only with the parts of such a question."""
 
     def circuits(question: dict, **more: Any) -> TestResponse:
@@ -226,7 +226,7 @@ def test_the_weights_of_a_head_are_asked_in_the_same_way(asked: Tab) -> None:
     refusal(circuits(question | {"run": "../gpt"}), 404)
 
 
-def test_what_each_head_does_is_asked_about_an_answer(asked: Tab) -> None:
+def test_effects_route(asked: Tab) -> None:
     """Guards the route of effects: only for the page, about an answer that is kept, and never about another file."""
 
     def effects(question: dict, **more: Any) -> TestResponse:

@@ -200,7 +200,7 @@ WRONG: list[tuple[Change, str]] = [
 ]
 
 
-def test_what_is_wrong_with_a_recording_is_said(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+def test_each_defect_of_a_recording_is_reported(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
     """Guards the page and scripts against recordings with which they would draw nonsense or fail, and against two
     readers that disagree."""
     path, shown = store.save(complete, tmp_path), tab(tmp_path)
@@ -246,7 +246,7 @@ def test_samples_with_different_maps_are_refused(tab: type[Tab], complete: Recor
     assert "do not have the same maps" in tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
 
 
-def test_a_recording_without_samples_is_what_was_measured(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+def test_recording_without_samples_has_measures_and_scores(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
     """Guards the curves of runs with attention.examples=0, which record measures and scores but no maps."""
     path = store.save(replace(complete, samples=()), tmp_path)
     shown, where = tab(tmp_path), {"run": ".", "recording": "step_00001000"}
@@ -272,7 +272,7 @@ def test_a_recording_without_samples_is_what_was_measured(tab: type[Tab], comple
             store.load(path)
 
 
-def test_additions_of_later_versions_do_not_disturb(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+def test_unknown_keys_are_ignored(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
     """Guards against rejecting additional keys, and passing unchecked keys to the page."""
     path = store.save(complete, tmp_path)
     before = tab(tmp_path).json("meta", run=".", recording="step_00001000")
@@ -287,7 +287,7 @@ def test_additions_of_later_versions_do_not_disturb(tab: type[Tab], complete: Re
     assert tab(tmp_path).json("meta", run=".", recording="step_00001000") == before
 
 
-def test_a_truncated_file_gets_the_reason(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+def test_truncated_file_is_reported(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
     """Guards against tracebacks or zeros for files truncated by a full disk or an incomplete copy."""
     path, shown = store.save(complete, tmp_path), tab(tmp_path)
     whole = path.read_bytes()
@@ -300,7 +300,7 @@ def test_a_truncated_file_gets_the_reason(tab: type[Tab], complete: Recording, t
             store.load(path)
 
 
-def test_what_is_too_large_is_not_read(
+def test_too_large_headers_and_tensors_are_refused(
     tab: type[Tab], complete: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against exhausting TensorBoard's memory by a sparse file that claims a large size."""

@@ -27,7 +27,7 @@ def test_the_index_lists_runs_with_their_recordings_in_order(tab: type[Tab], log
     }
 
 
-def test_meta_is_what_was_recorded(tab: type[Tab], logdir: Path, complete: Recording) -> None:
+def test_meta_returns_every_recorded_field(tab: type[Tab], logdir: Path, complete: Recording) -> None:
     """Guards every field that the page shows, including Japanese pieces and NaN (null)."""
     meta = tab(logdir).json("meta", run="translator", recording="step_00001000")
     assert (meta["run"], meta["recording"], meta["step"]) == ("translator", "step_00001000", 1000)
@@ -51,7 +51,7 @@ def test_meta_is_what_was_recorded(tab: type[Tab], logdir: Path, complete: Recor
 
 @pytest.mark.parametrize("what", ["weights", "norms", "values", "rollout"])
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-def test_tensors_are_the_bytes_that_were_recorded(
+def test_tensor_route_returns_the_recorded_bytes(
     tab: type[Tab], logdir: Path, complete: Recording, what: str, kind: str
 ) -> None:
     """Guards against a wrong offset, which selects another head's map, and a swapped shape."""
@@ -140,7 +140,7 @@ def test_the_weights_between_two_words_come_from_every_step(tab: type[Tab], logd
     assert "no sample 7" in shown.refused(404, "pair", **where | {"sample": 7}, query="0", key="0")
 
 
-def test_the_work_for_a_pair_is_bounded(
+def test_work_of_a_pair_request_is_bounded(
     tab: type[Tab], logdir: Path, complete: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against one request that keeps the server busy for minutes: all tokens, all heads, all steps."""
@@ -196,7 +196,7 @@ def test_the_page_is_served_with_its_types_and_never_kept(tab: type[Tab], tmp_pa
         "INDEX.JS",
     ],
 )
-def test_nothing_but_the_page_is_served(tab: type[Tab], tmp_path: Path, name: str) -> None:
+def test_only_static_files_of_the_page_are_served(tab: type[Tab], tmp_path: Path, name: str) -> None:
     """Guards against access to other files."""
     answer = tab(tmp_path).client.get(f"/data/plugin/attention/static/{name}")
     assert (answer.status_code, answer.mimetype) == (404, "text/plain")
@@ -248,7 +248,7 @@ def test_a_recording_that_vanishes_after_the_listing_gets_a_404(tab: type[Tab], 
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
-def test_a_pipe_does_not_hold_up_the_server(tab: type[Tab], logdir: Path) -> None:
+def test_named_pipe_does_not_block_the_server(tab: type[Tab], logdir: Path) -> None:
     """Guards against blocking on a named pipe without a writer."""
     shown = tab(logdir)
     shown.json("index")
@@ -269,7 +269,7 @@ def test_other_methods_are_refused_and_head_has_no_body(tab: type[Tab], logdir: 
     assert (answer.status_code, answer.data) == (200, b"")
 
 
-def test_a_mistake_of_ours_is_logged_and_survived(
+def test_programming_errors_are_logged_and_answered_with_500(
     tab: type[Tab], logdir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Guards against a programming error of the tab that stops TensorBoard or is hidden."""
@@ -281,14 +281,14 @@ def test_a_mistake_of_ours_is_logged_and_survived(
 
 
 @pytest.mark.parametrize("logdir", [None, "", "gs://bucket/runs", "/nowhere/at/all", "~nobody_of_this_name/runs"])
-def test_a_log_folder_that_cannot_be_searched_is_an_empty_one(tab: type[Tab], logdir: str | None) -> None:
+def test_unsearchable_log_folder_counts_as_empty(tab: type[Tab], logdir: str | None) -> None:
     """Guards against failing on log directories without recordings."""
     shown = tab(logdir)
     assert shown.plugin.is_active() is False
     assert shown.json("index") == {"runs": {}, "newest": "", "logdir": logdir or ""}
 
 
-def test_the_tab_wakes_up_when_a_recording_appears(
+def test_tab_becomes_active_with_the_first_recording(
     tab: type[Tab], tmp_path: Path, lesson: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against a tab that appears only after a restart of TensorBoard."""
@@ -302,7 +302,7 @@ def test_the_tab_wakes_up_when_a_recording_appears(
     assert list(shown.json("index")["runs"]) == ["."]
 
 
-def test_of_a_repeated_argument_the_first_counts(tab: type[Tab], logdir: Path) -> None:
+def test_first_value_of_a_repeated_argument_is_used(tab: type[Tab], logdir: Path) -> None:
     """Guards against different runs for the same URL."""
     client = tab(logdir).client
     answer = client.get(
@@ -311,7 +311,7 @@ def test_of_a_repeated_argument_the_first_counts(tab: type[Tab], logdir: Path) -
     assert answer.get_json()["step"] == 7
 
 
-def test_a_link_out_of_the_log_folder_is_no_way_to_other_files(tab: type[Tab], logdir: Path, tmp_path: Path) -> None:
+def test_links_out_of_the_log_folder_are_not_followed(tab: type[Tab], logdir: Path, tmp_path: Path) -> None:
     """Guards against leaking the contents of a foreign file by the name of a recording."""
     secret = tmp_path / "secret"
     secret.write_text("root:x:0:0" * 100, encoding="utf-8")

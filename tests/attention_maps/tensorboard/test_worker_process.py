@@ -158,7 +158,7 @@ def test_a_killed_process_gives_a_sentence(worker: WorkerProcess, trained: Path)
     assert worker.ask(asked)["task"] == "gpt"
 
 
-def test_a_busy_process_is_not_waited_for_without_end(worker: WorkerProcess, trained: Path) -> None:
+def test_waiting_for_a_busy_worker_times_out(worker: WorkerProcess, trained: Path) -> None:
     """Guards against browsers that block each other for as long as they ask."""
     asked = question(trained, worker)
     worker.ask(asked)
@@ -191,7 +191,7 @@ def test_a_missing_package_is_named(worker: WorkerProcess, package: str) -> None
         worker.ask({"text": "x"})
 
 
-def test_too_little_memory_is_said(worker: WorkerProcess, trained: Path) -> None:
+def test_memory_limit_below_the_libraries_is_reported(worker: WorkerProcess, trained: Path) -> None:
     """Guards against silence where the libraries do not fit into the memory that the process may use; the next question
     starts another process."""
     worker.command[-1] = str(4 << 20)
@@ -202,9 +202,7 @@ def test_too_little_memory_is_said(worker: WorkerProcess, trained: Path) -> None
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of other processes can be set on Linux only")
-def test_a_question_without_memory_gets_a_sentence_and_the_next_one_an_answer(
-    worker: WorkerProcess, trained: Path
-) -> None:
+def test_out_of_memory_during_a_question_is_reported(worker: WorkerProcess, trained: Path) -> None:
     """Guards against a process that is lost, or keeps a half-loaded model, when the memory ends during a question."""
     asked = question(trained, worker)
     worker.ask(asked)

@@ -274,7 +274,7 @@ def test_a_translator_translates_and_reads_a_given_translation(runs: Page) -> No
     assert {"layer 0 · decoder · head 0", "layer 0 · cross-attention · head 0"} < set(runs.texts(".part-name"))
 
 
-def test_what_cannot_be_asked_is_said(runs: Page, trained: Path, tmp_path: Path) -> None:
+def test_refused_questions_and_exported_pages_say_why(runs: Page, trained: Path, tmp_path: Path) -> None:
     """Guards against silence after a question that was refused, and a form in a page without a server."""
     typed(runs, TEXT, " ")
     runs.click(".ask-send")

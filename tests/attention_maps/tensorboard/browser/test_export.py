@@ -60,7 +60,7 @@ def test_json_says_what_the_numbers_are(views: Page, downloads: Path) -> None:
     assert content["hidden_share"][1] == 0.25
 
 
-def test_a_picture_of_the_map_hides_nothing_in_silence(views: Page, downloads: Path) -> None:
+def test_svg_of_the_map_shows_hidden_shares_and_both_labels(views: Page, downloads: Path) -> None:
     """Guards against a drawing without the hidden shares that the page shows, or with one label per row where the page
     shows two."""
     views.show(**TRANSLATION, view="map", hide=True, gamma=0.5)

@@ -8,7 +8,7 @@ from tests.attention_maps.tensorboard.browser.known import TEXT, TRANSLATION
 from tests.attention_maps.tensorboard.browser.page import Page, numbers, token, wait_for
 
 
-def test_a_clicked_word_shades_what_it_looks_at_and_is_judged(views: Page) -> None:
+def test_clicked_word_shades_its_keys_and_shows_the_gold_verdict(views: Page) -> None:
     """Guards against shading of another row than the clicked one, and gold links shifted by one."""
     views.show(**TRANSLATION, view="sentence")
     assert "Nothing selected" in views.text(".view-note")
