@@ -208,7 +208,7 @@ def test_recording_does_not_change_training(english: Tokenizer) -> None:
         optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
         text = torch.tensor([english.encode(ENGLISH)])
         torch.manual_seed(3)
-        found = []
+        losses_seen = []
         for step in range(3):
             loss = F.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[0, 1:])
             loss.backward()
@@ -216,8 +216,8 @@ def test_recording_does_not_change_training(english: Tokenizer) -> None:
                 record(model, [text_example(english)], english.special_ids, step)
             optimiser.step()
             optimiser.zero_grad()
-            found.append(loss.item())
-        return found
+            losses_seen.append(loss.item())
+        return losses_seen
 
     assert losses(True) == losses(False)
 
@@ -299,7 +299,7 @@ def test_a_recording_can_be_stored_measured_and_drawn(english: Tokenizer, japane
     assert measures.scalars(loaded.measures) == measures.scalars(recording.measures)
     assert len(measures.scalars(loaded.measures)) == 2 * 6 + 3 * 6 + 3 * 5
     assert loaded.labels == recording.labels
-    before, after = (pictures.for_images(one).pixels() for one in (recording, loaded))
+    before, after = (pictures.for_images(source).pixels() for source in (recording, loaded))
     np.testing.assert_array_equal(before, after)
 
 

@@ -53,11 +53,11 @@ def test_the_contributions_of_all_parts_add_up_to_the_logit(
     with record_residual_stream(model) as stream:
         logits = model(*inputs)  # [B, T, V]
     tokens = torch.stack([logits.argmax(-1), logits.argmin(-1), torch.full_like(inputs[-1], 5)], dim=-1)
-    found = stream.attribution(tokens)
-    assert len(found) == len(stream.parts())
+    contributions = stream.attribution(tokens)
+    assert len(contributions) == len(stream.parts())
     expected = logits.gather(-1, tokens) - logits.mean(-1, keepdim=True)
     assert (sum(stream.added()) - stream.end).abs().max() < 1e-4
-    assert ((found.sum(dim=0) - expected).abs() / expected.abs().clamp(min=1)).max() < 1e-4
+    assert ((contributions.sum(dim=0) - expected).abs() / expected.abs().clamp(min=1)).max() < 1e-4
 
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
@@ -69,12 +69,12 @@ def test_contributions_add_up_in_imported_architectures(task: str, flavour: str)
     with record_residual_stream(model) as stream:
         logits = model(*inputs)  # [B, T, V]
     tokens = torch.stack([logits.argmax(-1), logits.argmin(-1), torch.full_like(inputs[-1], 5)], dim=-1)
-    found, uncapped = stream.attribution(tokens), stream.logits
-    assert len(found) == len(stream.parts())
+    contributions, uncapped = stream.attribution(tokens), stream.logits
+    assert len(contributions) == len(stream.parts())
     torch.testing.assert_close(capped(uncapped, model.config.logit_cap), logits)
     expected = uncapped.gather(-1, tokens) - uncapped.mean(-1, keepdim=True)
-    assert ((found.sum(dim=0) - expected).abs() / expected.abs().clamp(min=1)).max() < 1e-4
-    assert (found.abs().amax(dim=(1, 2, 3)) > 0).all()
+    assert ((contributions.sum(dim=0) - expected).abs() / expected.abs().clamp(min=1)).max() < 1e-4
+    assert (contributions.abs().amax(dim=(1, 2, 3)) > 0).all()
     torch.testing.assert_close(stream.lens(1), logits, rtol=1e-4, atol=1e-4)
 
 

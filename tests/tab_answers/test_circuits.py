@@ -24,13 +24,13 @@ def test_a_small_vocabulary_has_whole_tables(trained: Path, monkeypatch: pytest.
     monkeypatch.setattr("tab_answers.circuits.LARGEST_TABLE", 10_000)
     question = read_question(json.dumps({"run": str(trained / "runs" / "gpt"), "circuit": ["decoder", 0, 1]}))
     assert isinstance(question, CircuitQuestion)
-    found = circuits_of(question, Models())
-    assert -1 <= found["copying"] <= 1
-    assert 0 <= found["own"] <= 1
+    answer = circuits_of(question, Models())
+    assert -1 <= answer["copying"] <= 1
+    assert 0 <= answer["own"] <= 1
     for side in ("attends", "writes"):
-        table = found[side]["table"]
+        table = answer[side]["table"]
         assert not any(piece.startswith("<") for piece in table["rows"])
-        first, second, value = found[side]["pairs"][0]
+        first, second, value = answer[side]["pairs"][0]
         assert table["values"][table["rows"].index(first)][table["columns"].index(second)] == value
         assert value == max(max(row) for row in table["values"])
 
@@ -41,8 +41,8 @@ def test_pairs_of_one_token_and_of_a_translator(asking: Asking, trained: Path) -
     strongest = asked(asking, gpt, circuit=["decoder", 0, 0])["ok"]["attends"]
     assert strongest["table"] is None
     token = next(row.strip("▁") for row, _, _ in strongest["pairs"] if row.strip("▁").isalpha())
-    found = asked(asking, gpt, circuit=["decoder", 0, 0], token=token)["ok"]
-    for side in (found["attends"], found["writes"]):
+    answer = asked(asking, gpt, circuit=["decoder", 0, 0], token=token)["ok"]
+    for side in (answer["attends"], answer["writes"]):
         assert side["table"] is None
         assert {row.strip("▁") for row, _, _ in side["from_token"]} == {token}
         assert {column.strip("▁") for _, column, _ in side["to_token"]} == {token}

@@ -69,13 +69,13 @@ def test_a_gpt_reads_and_continues_a_text(asking: Asking, gpt: Path) -> None:
 
 def test_a_sentence_is_translated_or_compared_with_its_translation(asking: Asking, translator: Path) -> None:
     """Guards against a given translation that is ignored, and one by other settings than those of generate.py."""
-    own = asking.ask(translator, source="エミはりんごが好きです。")
-    assert own["tokens"][0] == "<s>"
-    assert own["source"][-1] == "</s>"
-    assert isinstance(own["written"], str)
-    given = asking.ask(translator, source="エミはりんごが好きです。", target="Emi likes apples.")
-    assert given["written"] is None
-    assert "".join(given["tokens"][1:]).replace("▁", " ").strip() == "Emi likes apples."
+    translated = asking.ask(translator, source="エミはりんごが好きです。")
+    assert translated["tokens"][0] == "<s>"
+    assert translated["source"][-1] == "</s>"
+    assert isinstance(translated["written"], str)
+    forced = asking.ask(translator, source="エミはりんごが好きです。", target="Emi likes apples.")
+    assert forced["written"] is None
+    assert "".join(forced["tokens"][1:]).replace("▁", " ").strip() == "Emi likes apples."
     (sample,) = store.load(asking.folder / "to.safetensors").samples
     assert {kind for kind, _ in sample.weights} == {"encoder", "decoder", "cross"}
 
@@ -92,8 +92,8 @@ def test_a_translator_of_both_directions_translates_back(asking: Asking, transla
     run = Run(both)
     (expected,) = best_translations(run.model, run.tokenizers, ["Emi runs."], TranslationConfig(reverse=True))
     assert back["written"] == expected.text
-    given = asking.ask(both, source="Emi runs.", target="エミは走る。", reverse=True, removed=[["cross", 0, 0]])
-    assert (given["source"], given["written"]) == (back["source"], None)
+    forced = asking.ask(both, source="Emi runs.", target="エミは走る。", reverse=True, removed=[["cross", 0, 0]])
+    assert (forced["source"], forced["written"]) == (back["source"], None)
 
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
@@ -104,12 +104,12 @@ def test_the_effect_of_each_head_is_that_of_removing_it(asking: Asking, trained:
     answer = asking.ask(folder, **text)
     shutil.copy(asking.folder / "to.safetensors", asking.folder / "asked.safetensors")
     asked = {"run": str(folder), "effects": str(asking.folder / "asked.safetensors")}
-    found = {how: asking.line(json.dumps(asked | {"how": how}))["ok"] for how in ("zero", "mean")}
+    effects_by_method = {how: asking.line(json.dumps(asked | {"how": how}))["ok"] for how in ("zero", "mean")}
     run = Run(folder)
-    assert [tuple(head) for head in found["zero"]["heads"]] == head_places(run.model)
-    assert found["zero"]["left"] == 0
+    assert [tuple(head) for head in effects_by_method["zero"]["heads"]] == head_places(run.model)
+    assert effects_by_method["zero"]["left"] == 0
     known = len(answer["losses"])
-    for how, effects in found.items():
+    for how, effects in effects_by_method.items():
         assert effects["whole"][:known] == pytest.approx(answer["losses"], abs=1e-4)
         assert effects["predicts"][:known] == answer["predicts"]
         assert len(effects["predicts"]) == len(answer["tokens"])
@@ -118,9 +118,9 @@ def test_the_effect_of_each_head_is_that_of_removing_it(asking: Asking, trained:
             assert effects["losses"][place][:known] == pytest.approx(removed["losses"], abs=1e-4)
             assert effects["losses"][place] != pytest.approx(effects["whole"], abs=1e-4)
     if known < len(answer["tokens"]):  # the most likely next token, where the text ends
-        assert found["zero"]["predicts"][-1] == answer["next"][-1][0][1]
-        assert found["zero"]["whole"][-1] == pytest.approx(-np.log(answer["next"][-1][0][2]), abs=1e-3)
-    assert found["zero"]["losses"] != found["mean"]["losses"]
+        assert effects_by_method["zero"]["predicts"][-1] == answer["next"][-1][0][1]
+        assert effects_by_method["zero"]["whole"][-1] == pytest.approx(-np.log(answer["next"][-1][0][2]), abs=1e-3)
+    assert effects_by_method["zero"]["losses"] != effects_by_method["mean"]["losses"]
 
 
 def test_head_effects_stop_in_time_and_need_a_recording(
@@ -179,7 +179,7 @@ def test_removed_head_equals_zero_ablation(asking: Asking, trained: Path, task: 
         for token, _, probability, before in tokens:
             assert probability == round(float(expected[row, token]), 6)
             assert before == round(float(whole[row, token]), 6)
-    part = next(n for n, one in enumerate(recording.parts) if tuple(one) == (kind, 0, 1))
+    part = next(n for n, entry in enumerate(recording.parts) if tuple(entry) == (kind, 0, 1))
     assert sample.attribution is not None
     assert sample.logits is not None
     assert not sample.attribution[:, part].any()
@@ -209,9 +209,9 @@ def test_without_recordings_the_mean_output_is_that_of_each_text(gpt: Path, tmp_
     run = tmp_path / "gpt"
     shutil.copytree(gpt, run, symlinks=True)
     shutil.rmtree(run / "attention")
-    kept = Models().get(run, "best")
-    first, second = (means_of(kept, kept.run.example(text)) for text in (TEXT, STORY))
-    assert first.keys() == second.keys() == set(head_places(kept.run.model))
+    cached = Models().get(run, "best")
+    first, second = (means_of(cached, cached.run.example(text)) for text in (TEXT, STORY))
+    assert first.keys() == second.keys() == set(head_places(cached.run.model))
     assert not any(torch.equal(first[head], second[head]) for head in first)
 
 

@@ -148,10 +148,10 @@ def test_a_sample_of_one_token_predicts_nothing(
     lesson: Recording, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Guards against empty label lists and tables if the only token of a text is the last one."""
-    one, none = tokens([2], ["<s>"], frozenset({2})), tokens([], [], frozenset())
+    token, none = tokens([2], ["<s>"], frozenset({2})), tokens([], [], frozenset())
     maps = {("decoder", 0): np.ones((2, 1, 1), np.float16)}
     sample = replace(
-        lesson.samples[0], reads=one, predicts=none, source=None, losses=(), predictions=((),), weights=maps
+        lesson.samples[0], reads=token, predicts=none, source=None, losses=(), predictions=((),), weights=maps
     )
     store.save(Recording(1, (replace(sample, norms={}),)), tmp_path)
     settings = ["export", str(tmp_path), f"to={tmp_path / name}"]

@@ -33,11 +33,11 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {key: value or "" for key, value in attrs}
-        self.addresses += [given[key] for key in ("src", "href", "action", "data", "poster") if key in given]
-        if given.get("http-equiv") == "Content-Security-Policy":
-            self.policy = given["content"]
-        self._in = given.get("id") or given.get("type") or "plain" if tag == "script" else ""
+        attributes = {key: value or "" for key, value in attrs}
+        self.addresses += [attributes[key] for key in ("src", "href", "action", "data", "poster") if key in attributes]
+        if attributes.get("http-equiv") == "Content-Security-Policy":
+            self.policy = attributes["content"]
+        self._in = attributes.get("id") or attributes.get("type") or "plain" if tag == "script" else ""
 
     def handle_data(self, data: str) -> None:
         if self.lasttag == "style":
@@ -93,11 +93,11 @@ def test_archive_is_lossless(run: Path) -> None:
     assert len(expected) == 6 * 3 + 1
     for number in (0, 1):
         start = f"{run.name}|step_00000500|{number}|"
-        found = {key.removeprefix(start): value for key, value in archive["tensors"].items() if key.startswith(start)}
-        assert found.keys() == expected.keys()
+        tensors = {key.removeprefix(start): value for key, value in archive["tensors"].items() if key.startswith(start)}
+        assert tensors.keys() == expected.keys()
         for key, array in expected.items():
-            assert found[key]["shape"] == list(array.shape)
-            assert base64.b64decode(found[key]["data"]) == array.tobytes()
+            assert tensors[key]["shape"] == list(array.shape)
+            assert base64.b64decode(tensors[key]["data"]) == array.tobytes()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux alone")
@@ -157,10 +157,10 @@ def test_steps_are_thinned_evenly_and_the_chosen_one_stays() -> None:
     assert thinned(names, "4", 99) == names
     for chosen in names:
         for count in range(1, 12):
-            found = thinned(names, chosen, count)
-            assert chosen in found
-            assert len(set(found)) == count
-            assert found == sorted(found, key=int)
+            kept_names = thinned(names, chosen, count)
+            assert chosen in kept_names
+            assert len(set(kept_names)) == count
+            assert kept_names == sorted(kept_names, key=int)
 
 
 def test_the_page_loads_nothing_from_anywhere(run: Path) -> None:
@@ -188,8 +188,9 @@ def test_every_import_leads_to_a_module_of_the_page(run: Path) -> None:
     assert 'import {render} from "chumoku/index.js"' in page.scripts["module"]
     for text in page.modules.values():
         code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-        found = re.findall(r"""(?:\bfrom\s*|\bimport\s*\(\s*|^\s*import\s*)["']([^"'\n]+)["']""", code, re.MULTILINE)
-        assert set(found) <= page.modules.keys()
+        imported = r"""(?:\bfrom\s*|\bimport\s*\(\s*|^\s*import\s*)["']([^"'\n]+)["']"""
+        specifiers = re.findall(imported, code, re.MULTILINE)
+        assert set(specifiers) <= page.modules.keys()
 
 
 def test_specifiers_are_resolved_from_the_folder_of_their_module() -> None:

@@ -24,8 +24,8 @@ def test_the_strongest_keys_of_a_query_come_first(lesson: Recording) -> None:
 
 def test_strongest_queries_of_a_key(lesson: Recording) -> None:
     """Guards against returning the keys of 'I' instead of the queries that attend to it."""
-    found = lesson.strongest(key="I", kind="decoder", layer=0, head=0, top=9)
-    assert [(link.piece, round(link.weight, 1)) for link in found] == [("I", 0.8), ("win", 0.5), ("d", 0.1)]
+    links = lesson.strongest(key="I", kind="decoder", layer=0, head=0, top=9)
+    assert [(link.piece, round(link.weight, 1)) for link in links] == [("I", 0.8), ("win", 0.5), ("d", 0.1)]
 
 
 def test_masked_tokens_are_never_links(lesson: Recording) -> None:
@@ -39,8 +39,8 @@ def test_a_word_of_a_translation_is_asked_for_where_it_was_predicted(lesson: Rec
     for rows in (None, "reads", "predicts"):
         for link in lesson.strongest("win", rows=rows, **where):
             assert link.weight == lesson.weight("win", link.position, rows=rows, **where)
-        (found,) = lesson.strongest(key="いいえ", rows=rows, top=1, **where)
-        assert found.piece == ("nah" if rows == "reads" else "I")
+        (link,) = lesson.strongest(key="いいえ", rows=rows, top=1, **where)
+        assert link.piece == ("nah" if rows == "reads" else "I")
 
 
 def test_default_kind_is_a_recorded_one() -> None:
@@ -54,15 +54,15 @@ def test_default_kind_is_a_recorded_one() -> None:
         ({"encoder": uniform, "decoder": causal, "cross": uniform}, "cross"),
     ):
         recording = recording_of_arrays(weights, text if "decoder" in weights else (), text)
-        (shown,) = questions("", recording, MapSettings())
-        assert shown.kind == kind
+        (chosen,) = questions("", recording, MapSettings())
+        assert chosen.kind == kind
 
 
 def test_strongest_needs_either_query_or_key(lesson: Recording) -> None:
     """Guards against an arbitrary result if neither query nor key is given."""
-    for given in ({}, {"query": "win", "key": "I"}):
+    for sides in ({}, {"query": "win", "key": "I"}):
         with pytest.raises(ValueError, match="give either query or key"):
-            lesson.strongest(kind="decoder", layer=0, **given)
+            lesson.strongest(kind="decoder", layer=0, **sides)
 
 
 WEIGHTS = np.array([[0.9, 0.1, 0.0], [0.6, 0.3, 0.1], [0.2, 0.3, 0.5]])

@@ -234,12 +234,12 @@ def test_the_picture_for_images_is_shown_as_it_is(length: int) -> None:
     pieces = [["▁understanding", "▁オレンジ", "▁a"][i % 3] for i in range(length)]
     weights = {("decoder", 0): np.tril(np.ones((1, length, length), np.float16))}
     sample = Sample(named(pieces), named(pieces), None, (1.0,) * length, ((),) * length, weights, {}, "valid 1", length)
-    shown = pictures.for_images(Recording(1000, (sample,)))
-    image = shown.pixels()
+    heat_map = pictures.for_images(Recording(1000, (sample,)))
+    image = heat_map.pixels()
     assert image.shape[1] == 350
     assert image.shape[0] < 600
     assert (np.concatenate([image[:, :2], image[:, -2:]], axis=1) == 255).all()  # nothing is cut off
-    texts = written(shown.svg())
+    texts = written(heat_map.svg())
     assert texts["a" if length > 2 else "understanding"]["size"] == "9px"  # of 1/72 inch
     assert any("of 128 × 128 tokens" in text for text in texts) == (length == 128)
 
@@ -267,9 +267,9 @@ def embedded(image: ElementTree.Element) -> np.ndarray:
 def written(svg: str) -> dict[str, dict[str, str]]:
     """Return the texts of an SVG with their colour and size."""
     texts = ElementTree.fromstring(svg.encode()).iter("{http://www.w3.org/2000/svg}text")
-    found = {}
+    styles = {}
     for text in texts:
         style = dict(part.strip().split(": ", 1) for part in text.get("style", "").split(";") if part)
         size = style.get("font-size") or style.get("font", "").split()[0]
-        found["".join(text.itertext())] = {"fill": style.get("fill", "#000000"), "size": size}
-    return found
+        styles["".join(text.itertext())] = {"fill": style.get("fill", "#000000"), "size": size}
+    return styles

@@ -106,9 +106,9 @@ def test_saving_does_not_recreate_a_deleted_run(lesson: Recording, tmp_path: Pat
 
 def _rewrite(path: Path, tensors: dict[str, np.ndarray | None], metadata: dict[str, str]) -> None:
     with safe_open(path, framework="numpy") as opened:
-        kept = opened.metadata() | metadata
+        merged = opened.metadata() | metadata
     changed = load_file(path) | tensors
-    save_file({name: tensor for name, tensor in changed.items() if tensor is not None}, path, metadata=kept)
+    save_file({name: tensor for name, tensor in changed.items() if tensor is not None}, path, metadata=merged)
 
 
 def test_deviation_and_loss_must_be_numbers(lesson: Recording, tmp_path: Path) -> None:
@@ -215,12 +215,12 @@ def test_full_disk_error_names_the_file(lesson: Recording, tmp_path: Path, capsy
 
 def test_thinned_steps_are_evenly_spaced(lesson: Recording, tmp_path: Path) -> None:
     """Guards against keeping only the end, or only the beginning, of a long run."""
-    for step in range(0, 401, 10):
+    for step in range(0, 1001, 10):
         store.save(Recording(step, lesson.samples), tmp_path)
         store.thin(tmp_path, keep=11)
-    kept = list(store.steps(tmp_path))
-    assert (len(kept), kept[0], kept[-1]) == (11, 0, 400)
-    gaps = np.diff(kept)
-    assert gaps.max() <= 4 * gaps.min(), kept
+    remaining = list(store.steps(tmp_path))
+    assert (len(remaining), remaining[0], remaining[-1]) == (11, 0, 1000)
+    gaps = np.diff(remaining)
+    assert gaps.max() <= 4 * gaps.min(), remaining
     assert store.thin(tmp_path, keep=1)
     assert len(store.steps(tmp_path)) == 2

@@ -50,7 +50,7 @@ def test_failed_forward_passes_are_discarded(name: str, error: type[BaseExceptio
 
 def test_passes_without_a_loss_and_interrupted_generation_are_discarded() -> None:
     """Guards against maps without their gold tokens, and a text that `generate` could not finish."""
-    model, inputs = made("marian"), {key: one for key, one in inputs_of("marian").items() if "decoder" not in key}
+    model, inputs = made("marian"), {key: value for key, value in inputs_of("marian").items() if "decoder" not in key}
     written = 0
 
     def stop(*_: Any) -> None:

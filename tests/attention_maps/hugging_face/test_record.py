@@ -44,10 +44,10 @@ def eager_maps(name: str, inputs: dict[str, Tensor]) -> Maps:
     """Return the maps that transformers itself gives."""
     with torch.no_grad():
         output = made(name, "eager")(**inputs, output_attentions=True)
-    given = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
+    outputs = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
     if not MODELS[name][1].is_encoder_decoder:
-        given = {"encoder" if name == "bert" else "decoder": "attentions"}
-    return {(kind, layer): one for kind, key in given.items() for layer, one in enumerate(output[key])}
+        outputs = {"encoder" if name == "bert" else "decoder": "attentions"}
+    return {(kind, layer): weights for kind, key in outputs.items() for layer, weights in enumerate(output[key])}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -268,10 +268,14 @@ def test_nested_models_are_restored() -> None:
     config = deepcopy(MODELS["bert"][1])
     model = EncoderDecoderModel(encoder=type(made("bert").bert)(config), decoder=made_decoder())
     model.config.decoder_start_token_id = 1
-    own = [module.config._attn_implementation for module in model.modules() if hasattr(module, "config")]
+
+    def implementations() -> list[Any]:
+        return [module.config._attn_implementation for module in model.modules() if hasattr(module, "config")]
+
+    before = implementations()
     with torch.no_grad(), record_attention(model.eval()) as recorded:
         model(input_ids=torch.tensor([[5, 6, 7]]), decoder_input_ids=torch.tensor([[1, 8]]))
-    assert [module.config._attn_implementation for module in model.modules() if hasattr(module, "config")] == own
+    assert implementations() == before
     assert {kind for kind, _ in recorded.weights} == {"encoder", "decoder", "cross"}
     assert recorded.weights["cross", 1].shape == (1, 4, 2, 3)
 
@@ -342,10 +346,10 @@ def test_attention_beyond_a_softmax_is_refused(monkeypatch: pytest.MonkeyPatch) 
     from transformers.models.llama import modeling_llama
 
     model = made("llama", "eager")
-    own = modeling_llama.eager_attention_forward
+    eager = modeling_llama.eager_attention_forward
 
     def gated(*args: Any, **kwargs: Any) -> Any:
-        output, weights = own(*args, **kwargs)
+        output, weights = eager(*args, **kwargs)
         return output * 0.9, weights
 
     monkeypatch.setattr(modeling_llama, "eager_attention_forward", gated)

@@ -18,10 +18,10 @@ def test_links_between_words_sum_over_keys_and_average_over_queries() -> None:
 def test_with_means_appends_means_of_heads_and_layers() -> None:
     """Guards against the wrong axis."""
     weights = np.arange(12.0).reshape(2, 2, 1, 3)
-    found = with_means(weights)
-    assert found.shape == (3, 3, 1, 3)
-    np.testing.assert_array_equal(found[0, 2], weights[0].mean(axis=0))
-    np.testing.assert_array_equal(found[2, 2], weights.mean(axis=(0, 1)))
+    means = with_means(weights)
+    assert means.shape == (3, 3, 1, 3)
+    np.testing.assert_array_equal(means[0, 2], weights[0].mean(axis=0))
+    np.testing.assert_array_equal(means[2, 2], weights.mean(axis=(0, 1)))
 
 
 def test_readouts_match_the_literature() -> None:

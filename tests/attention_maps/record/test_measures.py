@@ -89,8 +89,8 @@ def test_coverage_counts_argmax_keys() -> None:
 )
 def test_label_rules(head: dict[str, float], label: str) -> None:
     """Guards each rule, and a head that does two things; gold scores come first."""
-    found = measures.head_labels({"entropy": {"decoder": [[1.0]]}} | {k: {"decoder": [[v]]} for k, v in head.items()})
-    assert found == {"decoder": [[label]]}
+    labels = measures.head_labels({"entropy": {"decoder": [[1.0]]}} | {k: {"decoder": [[v]]} for k, v in head.items()})
+    assert labels == {"decoder": [[label]]}
 
 
 def test_spread_of_a_causal_head_counts_visible_keys() -> None:

@@ -42,8 +42,8 @@ def test_a_word_of_a_translation_is_by_default_what_its_row_predicts(lesson: Rec
     asked = lesson.weight("win", "勝つ", kind="cross", layer=0, head=0)
     assert asked == lesson.weight("win", "勝つ", kind="cross", layer=0, head=0, rows="predicts")
     assert asked == lesson.weight("d", "勝つ", kind="cross", layer=0, head=0, rows="reads")
-    own = lesson.weight("win", "I", kind="decoder", layer=0, head=0)
-    assert own == lesson.weight("win", "I", kind="decoder", layer=0, head=0, rows="reads")
+    weight = lesson.weight("win", "I", kind="decoder", layer=0, head=0)
+    assert weight == lesson.weight("win", "I", kind="decoder", layer=0, head=0, rows="reads")
 
 
 def test_negative_layers_count_from_the_last(lesson: Recording) -> None:

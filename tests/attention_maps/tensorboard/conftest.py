@@ -154,16 +154,16 @@ def serving(
 
 def address_of(process: subprocess.Popen[str]) -> str:
     """Wait until a TensorBoard whose standard error is a pipe says its address, and return it."""
-    said = ""
+    output = ""
     assert process.stderr
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         if not select.select([process.stderr], [], [], 1)[0]:
             continue
         block = os.read(process.stderr.fileno(), 4096)  # `readline` would hide further lines from `select`
-        said += block.decode()
-        if found := re.search(r"TensorBoard \S+ at (http\S+)\s", said):
-            return found[1]
+        output += block.decode()
+        if match := re.search(r"TensorBoard \S+ at (http\S+)\s", output):
+            return match[1]
         if not block:
             break
-    raise AssertionError(f"TensorBoard did not start:\n{said}")
+    raise AssertionError(f"TensorBoard did not start:\n{output}")

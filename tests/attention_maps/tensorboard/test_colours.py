@@ -37,9 +37,9 @@ def lab(rgb: np.ndarray) -> np.ndarray:
     return np.array([116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)])
 
 
-def distance(one: str, other: str, vision: str) -> float:
+def distance(first: str, second: str, vision: str) -> float:
     """Return the CIE76 distance of two colours."""
-    a, b = (lab(np.clip(np.asarray(SIMULATED[vision]) @ linear(colour), 0, 1)) for colour in (one, other))
+    a, b = (lab(np.clip(np.asarray(SIMULATED[vision]) @ linear(colour), 0, 1)) for colour in (first, second))
     return float(np.linalg.norm(a - b))
 
 

@@ -8,7 +8,6 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,6 +43,14 @@ def asked(trained: Path) -> Iterator[Tab]:
     tab.plugin.questions.close()
 
 
+def sharing(asked: Tab, logdir: Path, answers: Path) -> Tab:
+    """Return a new plugin for a log directory, which asks the process of another one; its answers are in a folder."""
+    tab = Tab(logdir)
+    answers.mkdir()
+    tab.plugin.questions._started = asked.plugin.questions.worker, answers
+    return tab
+
+
 def test_a_question_gives_recordings_that_the_tab_reads(asked: Tab) -> None:
     """Guards against recordings that the other routes do not know, and an answer that is lost with the page."""
     answer = post(asked, QUESTION | {"removed": [["decoder", 0, 0]]}).get_json()
@@ -63,25 +70,24 @@ def test_a_question_gives_recordings_that_the_tab_reads(asked: Tab) -> None:
     assert "not kept" in asked.refused(404, "meta", run="gpt", recording="asked_99999")
 
 
-def test_numbers_continue_those_that_the_browser_has_seen(trained: Path) -> None:
+def test_numbers_continue_those_that_the_browser_has_seen(asked: Tab, trained: Path, tmp_path: Path) -> None:
     """Guards against an answer with the number of one that an open page has read before TensorBoard was restarted."""
-    tab = Tab(trained / "runs")
-    with closing(tab.plugin.questions):
-        for after, number in [(100, 102), (2, 104), (105, 108), (10**14, LAST_NUMBER + 2), (10**14, LAST_NUMBER + 4)]:
-            assert post(tab, QUESTION | {"after": after}).get_json()["recording"] == f"asked_{number:05d}"
-        for wrong in (-1, True, "3", 1.5, None):
-            assert "'after' must be the number of an answer" in refusal(post(tab, QUESTION | {"after": wrong}), 400)
+    tab = sharing(asked, trained / "runs", tmp_path / "answers")
+    for after, number in [(100, 102), (2, 104), (105, 108), (10**14, LAST_NUMBER + 2), (10**14, LAST_NUMBER + 4)]:
+        assert post(tab, QUESTION | {"after": after}).get_json()["recording"] == f"asked_{number:05d}"
+    for wrong in (-1, True, "3", 1.5, None):
+        assert "'after' must be the number of an answer" in refusal(post(tab, QUESTION | {"after": wrong}), 400)
 
 
 def test_clear_deletes_the_answers_of_one_run(asked: Tab) -> None:
     """Guards against answers of another run that are lost, files that stay, and a number that is given twice."""
     first = post(asked, QUESTION).get_json()["recording"]
-    kept = Path(asked.plugin.questions.path("gpt", first))
+    file = Path(asked.plugin.questions.path("gpt", first))
     other = post(asked, {"run": "translate", "source": "エミは走る。"}).get_json()["recording"]
     clear = partial(asked.client.post, "/data/plugin/attention/clear")
     assert "only the page" in refusal(clear(json={"run": "gpt"}, headers={"Sec-Fetch-Site": "cross-site"}), 403)
     assert clear(json={"run": "gpt"}).status_code == 200
-    assert not kept.exists()
+    assert not file.exists()
     assert "not kept" in asked.refused(404, "answer", run="gpt", recording=first)
     runs = asked.json("index")["runs"]
     assert "asked" not in runs["gpt"]
@@ -94,30 +100,29 @@ def test_clear_deletes_the_answers_of_one_run(asked: Tab) -> None:
 def test_the_kept_checkpoints_are_listed(asked: Tab, trained: Path, tmp_path: Path) -> None:
     """Guards against checkpoints that cannot be asked, and a run without any."""
     listed = asked.json("checkpoints", run="gpt")
-    (kept,) = listed["checkpoints"]
+    (checkpoint,) = listed["checkpoints"]
     assert listed["both_directions"] is False
-    assert kept == {"name": "step-00000006", "step": 6, "best": True, "last": True}
-    answer = post(asked, QUESTION | {"checkpoint": kept["name"]}).get_json()
-    assert answer["checkpoint"] == kept["name"]
+    assert checkpoint == {"name": "step-00000006", "step": 6, "best": True, "last": True}
+    answer = post(asked, QUESTION | {"checkpoint": checkpoint["name"]}).get_json()
+    assert answer["checkpoint"] == checkpoint["name"]
     shutil.copytree(trained / "runs" / "gpt" / "attention", tmp_path / "bare" / "attention")
-    bare = Tab(tmp_path)
+    bare = sharing(asked, tmp_path, tmp_path / "answers")
     assert bare.json("checkpoints", run="bare") == {"checkpoints": [], "both_directions": False}
     assert "contains no checkpoint" in refusal(post(bare, QUESTION | {"run": "bare"}), 400)
-    bare.plugin.questions.close()
 
 
-def test_early_weights_are_listed_by_step_and_asked(trained: Path, tmp_path: Path) -> None:
+def test_early_weights_are_listed_by_step_and_asked(asked: Tab, trained: Path, tmp_path: Path) -> None:
     """Guards against early models that cannot be chosen, a step that is listed twice, and weights that are deleted."""
     shutil.copytree(trained / "runs" / "gpt", tmp_path / "gpt", symlinks=True)
     weights = load_weights(tmp_path / "gpt" / "checkpoints" / "last")
     for step, size in ((4, 0.5), (0, 0.0), (6, 1.0)):
         small = {name: tensor * size for name, tensor in weights.items()}
         save_early_weights(tmp_path / "gpt" / "checkpoints", step, Snapshot(small, {}))
-    tab = Tab(tmp_path)
+    tab = sharing(asked, tmp_path, tmp_path / "answers")
     listed = tab.json("checkpoints", run="gpt")["checkpoints"]
-    assert [one["name"] for one in listed] == ["weights-00000000", "weights-00000004", "step-00000006"]
+    assert [checkpoint["name"] for checkpoint in listed] == ["weights-00000000", "weights-00000004", "step-00000006"]
     assert listed[1] == {"name": "weights-00000004", "step": 4, "best": False, "last": False}
-    answers = [post(tab, QUESTION | {"checkpoint": one["name"]}).get_json() for one in listed]
+    answers = [post(tab, QUESTION | {"checkpoint": checkpoint["name"]}).get_json() for checkpoint in listed]
     shutil.rmtree(tmp_path / "gpt" / "checkpoints")
     gone = post(tab, QUESTION | {"checkpoint": "step-00000006"})
     assert "contains no checkpoint" in refusal(gone, 400), "the model in memory is not that of the run any more"
@@ -126,9 +131,9 @@ def test_early_weights_are_listed_by_step_and_asked(trained: Path, tmp_path: Pat
     assert "contains no checkpoint" in refusal(gone, 400)
     assert tab.json("checkpoints", run="gpt")["checkpoints"] == []
     refusal(post(tab, QUESTION | {"run": "nobody"}), 404)
-    tab.plugin.questions.close()
-    assert [(one["checkpoint"], one["step"]) for one in answers] == [(one["name"], one["step"]) for one in listed]
-    assert len({str(one["losses"]) for one in answers}) == 3, "each is answered by its own weights"
+    assert [answer["checkpoint"] for answer in answers] == [checkpoint["name"] for checkpoint in listed]
+    assert [answer["step"] for answer in answers] == [checkpoint["step"] for checkpoint in listed]
+    assert len({str(answer["losses"]) for answer in answers}) == 3, "each is answered by its own weights"
     vocabulary = load_tokenizers(trained / "runs" / "gpt")[0].vocab_size
     assert answers[0]["losses"] == pytest.approx([math.log(vocabulary)] * len(answers[0]["losses"]), abs=1e-3)
 
@@ -179,24 +184,24 @@ def test_requests_under_foreign_host_names_are_refused(
     """Guards against DNS rebinding: under its own name, which leads to this machine, a foreign page is of the same
     origin as TensorBoard, and reads and asks what it likes. All data are refused, however the page asks."""
     monkeypatch.setenv("ATTENTION_HOSTS", "listed.example, other.example")
-    shown = tab(logdir, name="tb.lab.example")
+    server = tab(logdir, name="tb.lab.example")
     base = {"environ_overrides": {"HTTP_HOST": host}}
     page = f"http://{host}"
     # Browsers send Sec-Fetch-Site to https and localhost alone; a window that an https page opens may name that page.
     trusted = {"Origin": page, "Sec-Fetch-Site": "same-origin"} if allowed else {}
     for headers in ({}, {"Referer": f"{page}/"}, {"Referer": f"https://{host}/"}, {"Origin": page}, trusted):
-        answers = [shown.client.get(f"/data/plugin/attention/{route}", headers=headers, **base) for route in GETS]
+        answers = [server.client.get(f"/data/plugin/attention/{route}", headers=headers, **base) for route in GETS]
         posts = ("ask", "clear", "effects", "circuits")
         answers += [
-            shown.client.post(f"/data/plugin/attention/{each}", json={"run": "?"}, headers=headers, **base)
-            for each in posts
+            server.client.post(f"/data/plugin/attention/{route}", json={"run": "?"}, headers=headers, **base)
+            for route in posts
         ]
         for answer in answers:
             if not allowed:
                 assert "may belong to somebody else: open TensorBoard by an IP address" in refusal(answer, 403)
             elif "Origin" not in headers or "Sec-Fetch-Site" in headers:
                 assert answer.status_code in (200, 400, 404)
-        assert shown.client.get("/data/plugin/attention/static/index.js", headers=headers, **base).status_code == 200
+        assert server.client.get("/data/plugin/attention/static/index.js", headers=headers, **base).status_code == 200
 
 
 def test_the_proxy_of_a_notebook_may_have_any_name_by_https(tab: type[Tab], logdir: Path) -> None:
@@ -234,11 +239,11 @@ def test_effects_route(asked: Tab) -> None:
 
     answer = post(asked, QUESTION | {"removed": [["decoder", 0, 0]]}).get_json()
     question = {"run": "gpt", "recording": answer["recording"]}
-    found = effects(question).get_json()
-    assert found["whole"][: len(answer["losses"])] == pytest.approx(answer["whole"]["losses"], abs=1e-4)
-    assert found["losses"][0][: len(answer["losses"])] == pytest.approx(answer["losses"], abs=1e-4)
-    assert effects(question | {"recording": answer["whole_recording"]}).get_json() == found
-    assert effects(question | {"how": "mean"}).get_json()["losses"] != found["losses"]
+    result = effects(question).get_json()
+    assert result["whole"][: len(answer["losses"])] == pytest.approx(answer["whole"]["losses"], abs=1e-4)
+    assert result["losses"][0][: len(answer["losses"])] == pytest.approx(answer["losses"], abs=1e-4)
+    assert effects(question | {"recording": answer["whole_recording"]}).get_json() == result
+    assert effects(question | {"how": "mean"}).get_json()["losses"] != result["losses"]
     assert "only the page" in refusal(effects(question, headers={"Sec-Fetch-Site": "cross-site"}), 403)
     assert "'effects' is not part" in refusal(effects(question | {"effects": "/etc/passwd"}), 400)
     assert "'recording' must be" in refusal(effects({"run": "gpt"}), 400)
@@ -260,8 +265,8 @@ def test_questions_are_numbered_by_run(asked: Tab) -> None:
     refusal(post(asked, QUESTION | {"text": " "}), 400)
     assert {run: last(run) - number for run, number in before.items()} == {"gpt": 4, "translate": 4}
     for answer in answers:
-        kept = asked.json("meta", run=answer["run"], recording=answer["recording"])
-        assert kept["samples"][0]["reads"]["pieces"] == answer["tokens"]
+        meta = asked.json("meta", run=answer["run"], recording=answer["recording"])
+        assert meta["samples"][0]["reads"]["pieces"] == answer["tokens"]
     assert int(post(asked, QUESTION).get_json()["recording"][-5:]) == before["gpt"] + 6, "a refused one has no number"
 
 
@@ -272,7 +277,7 @@ def test_only_the_last_answers_are_kept(asked: Tab, monkeypatch: pytest.MonkeyPa
     assert len(asked.json("index")["runs"]["gpt"]["asked"]) == 3
     folder = Path(asked.plugin.questions.worker.folder)
     assert len(list(folder.iterdir())) == 3
-    assert [asked.json("meta", run="gpt", recording=one)["step"] for one in ids[-3:]] == [6, 6, 6]
+    assert [asked.json("meta", run="gpt", recording=recording)["step"] for recording in ids[-3:]] == [6, 6, 6]
     asked.refused(404, "meta", run="gpt", recording=ids[0])
 
 
@@ -283,18 +288,18 @@ def test_two_browsers_get_their_own_answers(asked: Tab) -> None:
     together = threading.Barrier(len(texts), timeout=60)
 
     def ask(text: str) -> list[dict[str, Any]]:
-        found = []
+        answers = []
         for _ in range(5):
             together.wait()
-            found.append(post(asked, {"run": "gpt", "text": text}).get_json())
-        return found
+            answers.append(post(asked, {"run": "gpt", "text": text}).get_json())
+        return answers
 
     threads = [in_thread(partial(ask, text)) for text in texts]
     for thread, _ in threads:
         thread.join(60)
     answers = [results[0] for _, results in threads]
-    assert len({one["recording"] for own in answers for one in own}) == 10
-    for text, own in zip(texts, answers, strict=True):
-        for one in own:
-            pieces = asked.json("meta", run="gpt", recording=one["recording"])["samples"][0]["reads"]["pieces"]
+    assert len({answer["recording"] for replies in answers for answer in replies}) == 10
+    for text, replies in zip(texts, answers, strict=True):
+        for answer in replies:
+            pieces = asked.json("meta", run="gpt", recording=answer["recording"])["samples"][0]["reads"]["pieces"]
             assert "".join(pieces[1:]).replace("▁", " ").strip() == text

@@ -17,7 +17,7 @@ def touch(run: Path, *names: str) -> None:
         (run / "attention" / name).touch()
 
 
-def found(folder: Path) -> list[str]:
+def names_below(folder: Path) -> list[str]:
     """Return the names of the runs below a folder."""
     return list(Runs(roots(str(folder), None)).find())
 
@@ -64,13 +64,13 @@ def test_runs_are_named_as_in_the_other_tabs(tmp_path: Path) -> None:
         touch(tmp_path / run, "step_00000000.safetensors")
     touch(tmp_path / "empty")
     (tmp_path / "a" / "step_00000001.safetensors").touch()  # not in a folder for recordings
-    assert found(tmp_path) == [".", "a/deep/one", "attention", "b", "名前 1"]
+    assert names_below(tmp_path) == [".", "a/deep/one", "attention", "b", "名前 1"]
 
 
 def test_the_recordings_folder_itself_can_be_the_log_folder(tmp_path: Path) -> None:
     """Guards against finding no run for `--logdir runs/NAME/attention`."""
     touch(tmp_path, "step_00000000.safetensors")
-    assert found(tmp_path / "attention") == ["."]
+    assert names_below(tmp_path / "attention") == ["."]
 
 
 def test_links_are_followed_without_cycles(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_links_are_followed_without_cycles(tmp_path: Path) -> None:
     (logs / "broken").symlink_to(tmp_path / "nowhere", target_is_directory=True)
     (logs / "loop").symlink_to("loop")
     (logs / "here" / "attention" / "step_00000001.safetensors").symlink_to("step_00000001.safetensors")
-    assert found(logs) == ["again", "here", "linked"]
+    assert names_below(logs) == ["again", "here", "linked"]
 
 
 def test_search_of_mutually_linked_folders_terminates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_search_of_mutually_linked_folders_terminates(tmp_path: Path, monkeypatc
         touch(tmp_path / name, "step_00000000.safetensors")
         for other in "abcdefgh":
             (tmp_path / name / other).symlink_to(tmp_path / other, target_is_directory=True)
-    assert set("abcdefgh") <= set(found(tmp_path))
+    assert set("abcdefgh") <= set(names_below(tmp_path))
 
 
 def test_search_is_breadth_first_and_bounded(
@@ -107,10 +107,10 @@ def test_search_is_breadth_first_and_bounded(
     for number in range(40):
         (tmp_path / "a" / f"{number:02}").mkdir(parents=True)
     touch(tmp_path / Path(*["deep"] * 20), "step_00000000.safetensors")
-    assert found(tmp_path) == ["z"]
+    assert names_below(tmp_path) == ["z"]
     assert caplog.text == ""
     monkeypatch.setattr(runs, "MOST_FOLDERS", 50)
-    assert found(tmp_path) == ["z"]
+    assert names_below(tmp_path) == ["z"]
     assert "more than 50 folders" in caplog.text
 
 
@@ -136,7 +136,7 @@ def test_unreadable_folder_counts_as_empty(tmp_path: Path) -> None:
     touch(tmp_path / "b", "step_00000000.safetensors")
     (tmp_path / "b").chmod(0)
     try:
-        assert "a" in found(tmp_path)
+        assert "a" in names_below(tmp_path)
     finally:
         (tmp_path / "b").chmod(0o755)
 

@@ -66,12 +66,12 @@ def wait_until_asked(pid: int) -> None:
 
 def children(parent: int) -> set[int]:
     """Return the numbers of the processes that a process has started and that have not ended."""
-    found = set()
+    pids = set()
     for status in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             if f"\nPPid:\t{parent}\n" in status.read_text(encoding="utf-8", errors="replace"):
-                found.add(int(status.parent.name))
-    return {pid for pid in found if alive(pid)}
+                pids.add(int(status.parent.name))
+    return {pid for pid in pids if alive(pid)}
 
 
 def in_thread(act: Any) -> tuple[threading.Thread, list[Any]]:
@@ -247,8 +247,8 @@ def test_the_process_ends_with_tensorboard(trained: Path, tmp_path: Path, end: s
         content = json.dumps({"run": "gpt", "text": "Ken"}).encode()
         request = urllib.request.Request(address, content, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
+            reply: dict[str, Any] = json.load(answer)
+            return reply
 
     assert ask()["task"] == "gpt"
     (worker,) = children(process.pid)

@@ -89,10 +89,8 @@ def test_every_head_alone_is_listed_and_the_word_stays_selected(runs: Page) -> N
     runs.click(".ask-send")
     wait_for(runs, f"{ANSWER} h3", "the whole model")
     runs.settle()
-    titles = runs.driver.find_elements("css selector", f"{ANSWER} .token")
-    pick(
-        runs, max(place for place, one in enumerate(titles) if (one.get_attribute("title") or "").startswith("loss 0."))
-    )
+    titles = runs.attributes(f"{ANSWER} .token", "title")
+    pick(runs, max(place for place, title in enumerate(titles) if (title or "").startswith("loss 0.")))
     word = pressed(runs)
     assert runs.driver.execute_script(OUTLINED)
     runs.wait("return document.querySelectorAll('.ask-effects tr').length > 1")
@@ -139,8 +137,8 @@ def test_every_head_alone_is_listed_and_the_word_stays_selected(runs: Page) -> N
 
 def cells(page: Page, selector: str) -> list[list[str]]:
     """Return the texts of the cells of the rows that match a selector and have any."""
-    found = page.driver.find_elements("css selector", selector)
-    texts = [[cell.text for cell in row.find_elements("css selector", "td")] for row in found]
+    rows_found = page.driver.find_elements("css selector", selector)
+    texts = [[cell.text for cell in row.find_elements("css selector", "td")] for row in rows_found]
     return [row for row in texts if row]
 
 
@@ -194,8 +192,8 @@ def test_the_weights_nearest_to_the_step_shown_are_asked(open_folder: Open, trai
     wait_for(page, f"{ANSWER} h3", "model of step 4, without layer 0 · head 1")
     page.settle()
     shares = {place: cells(page, ".ask-next tr:not(.actual)") for place in range(8) if not page.click(place_of(place))}
-    assert all(row[0] != "0.0 %" or row[1] != "0.0 %" for found in shares.values() for row in found), shares
-    assert sum(len(found) for found in shares.values()) < 8 * 5
+    assert all(row[0] != "0.0 %" or row[1] != "0.0 %" for listed in shares.values() for row in listed), shares
+    assert sum(len(listed) for listed in shares.values()) < 8 * 5
     page.choose("checkpoint", "step 6 (best, last)")
     wait_for(page, ".ask-stale", "(checkpoint) is not that of this answer")
     page.click(".ask-send")

@@ -160,11 +160,11 @@ def test_questions_are_cleared(runs: Page) -> None:
 def test_questions_that_cannot_be_cleared_stay_with_the_reason(runs: Page) -> None:
     """Guards against a message that the next drawing removes, and an answer that gives way although it is kept."""
     ask(runs, "Ken had a pen.")
-    shown = recording_of(runs)
+    recording = recording_of(runs)
     runs.driver.execute_script(UNREACHABLE, "clear")
     runs.click(".clear")
     wait_for(runs, ".message", "TensorBoard does not answer")
     time.sleep(0.5)
     assert runs.find(".message").is_displayed()
-    assert recording_of(runs) == shown
+    assert recording_of(runs) == recording
     assert runs.find(".clear").is_displayed()

@@ -82,10 +82,10 @@ def test_malformed_links_fall_back_to_defaults(page: Page, view: str) -> None:
     page.show(run="translation", recording="step_00000300", view=view, **wrong)
     compares = view not in ("curves", "prediction")
     assert page.text(".message") == ("Run x has no recorded steps." if compares else "")
-    shown = (
+    expected = (
         "next token · all parts of the model" if view == "prediction" else "cross-attention · layer 0 · mean of 3 heads"
     )
-    assert page.text(".frame-name") == shown
+    assert page.text(".frame-name") == expected
     assert not page.driver.find_elements("css selector", ".nothing:not([hidden])")
     page.show(**CROSS, view=view, token="r999")
     assert page.text(".frame-name").endswith("layer 0 · head 0")

@@ -30,7 +30,7 @@ def test_a_truncated_file_says_why_and_the_page_lives(page: Page) -> None:
     page.show(run="damaged", recording="step_00000100")
     page.press(Keys.ARROW_RIGHT)
     assert page.text(".nothing").startswith("Step 200 cannot be shown: ")
-    assert not any(page.find(shown).is_displayed() for shown in (".cells", ".tile", ".scores"))
+    assert not any(page.find(selector).is_displayed() for selector in (".cells", ".tile", ".scores"))
     page.press(Keys.ARROW_RIGHT)
     assert page.find(".cells").is_displayed()
     assert "step 300" in page.text(".frame-detail")

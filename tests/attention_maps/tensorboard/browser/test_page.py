@@ -26,8 +26,8 @@ def find_cell(page: Page, row: str, column: str) -> tuple[int, int]:
 def test_the_overview_has_a_picture_of_every_head_and_of_the_aggregates(page: Page) -> None:
     """Guards against heads that are counted wrongly, or an aggregate that does not exist for cross-attention."""
     page.show(**CROSS)
-    found = page.driver.find_elements("css selector", ".tile")
-    tiles = {(tile.get_attribute("data-layer"), tile.get_attribute("data-head")) for tile in found}
+    elements = page.driver.find_elements("css selector", ".tile")
+    tiles = {(tile.get_attribute("data-layer"), tile.get_attribute("data-head")) for tile in elements}
     assert tiles == set(product("01", ["0", "1", "2", "mean", "max"]))
     page.show(run="gpt", recording="step_00000300")
     assert len(page.texts(".tile")) == 3 * 4 + 1
