@@ -53,7 +53,7 @@ def test_arrays_of_an_encoder_decoder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("arrays", "problem"),
     [
         (weights(4, 4), r"must be \[layers, heads, 5, 5\]"),
         (weights(5, 5)[0], "are \\[3, 5, 5\\]"),
