@@ -16,7 +16,7 @@ from interpretability.ablation import replace_head_outputs
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from run import Run
-from tab_answers.models import KeptModel, Labels, Models
+from tab_answers.models import CachedModel, Labels, Models
 from tab_answers.predictions import logits_of, losses_of, next_tokens
 from tab_answers.question import Question
 from tab_answers.replaced_outputs import changed_outputs
@@ -33,24 +33,24 @@ def answer(question: Question, models: Models) -> dict[str, Any]:
     tokens, in nats; `written`: the continuation or translation. With heads removed, `whole` holds the same of the whole
     model; otherwise it and the last probabilities are null. Raises UserError if the question cannot be answered.
     """
-    kept = models.get(question.run, question.checkpoint)
-    check_task(kept.run, question.source is not None, question.reverse)
+    cached = models.get(question.run, question.checkpoint)
+    check_task(cached.run, question.source is not None, question.reverse)
     text = question.text if question.source is None else question.source
     assert text is not None
-    with threads_for(kept.run.model, len(text)):  # a text has about as many tokens as letters, or fewer
-        return _answer(question, kept, text)
+    with threads_for(cached.run.model, len(text)):  # a text has about as many tokens as letters, or fewer
+        return _answer(question, cached, text)
 
 
-def _answer(question: Question, kept: KeptModel, text: str) -> dict[str, Any]:
+def _answer(question: Question, cached: CachedModel, text: str) -> dict[str, Any]:
     """Answer a question about a text with the present number of threads."""
-    run = kept.run
+    run = cached.run
     start = run.example(text, question.target, question.reverse)
-    outputs = changed_outputs(question, kept, start)
+    outputs = changed_outputs(question, cached, start)
     example, written = continued(run, start, question.written) if question.written else (start, None)
     if question.source is not None and question.target is None:
         written = run.tokenizers[-1].decode(example.target_ids)
     logits = logits_of(run, example)
-    whole = recording_of(run, example, labels_of(kept))
+    whole = recording_of(run, example, labels_of(cached))
     reply = {
         "task": run.config.task,
         "checkpoint": run.checkpoint.name,

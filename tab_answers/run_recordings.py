@@ -8,7 +8,7 @@ from pathlib import Path
 from attention_maps.files import store
 from attention_maps.record.example import Example
 from run import Run
-from tab_answers.models import KeptModel, Labels
+from tab_answers.models import CachedModel, Labels
 
 EXAMPLES = 8
 """Maximum number of recorded examples that stand for the run: for mean outputs and for circuits."""
@@ -40,12 +40,12 @@ def examples_in(file: Path, run: Run) -> list[Example]:
     return examples
 
 
-def labels_of(kept: KeptModel) -> Labels | None:
+def labels_of(cached: CachedModel) -> Labels | None:
     """Return the labels of the heads in the recorded step nearest to that of the weights, which are measured on many
     examples; None if no such recording can be read."""
-    steps = store.steps(kept.run.folder)
-    if kept.labels is None and steps:
-        nearest = min(steps, key=lambda step: abs(step - kept.run.step))
+    steps = store.steps(cached.run.folder)
+    if cached.labels is None and steps:
+        nearest = min(steps, key=lambda step: abs(step - cached.run.step))
         with suppress(store.RecordingError, OSError):
-            kept.labels = store.outline(steps[nearest])[0].labels
-    return kept.labels
+            cached.labels = store.outline(steps[nearest])[0].labels
+    return cached.labels

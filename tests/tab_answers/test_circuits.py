@@ -65,7 +65,6 @@ def test_pairs_of_one_token_and_of_a_translator(asking: Asking, trained: Path) -
         ({"circuit": ["decoder", 0, 0], "distance": 10**9}, "'distance' must be a number"),
         ({"circuit": ["decoder", 0, 0], "token": "qqqqqq"}, "no token of the vocabulary begins with 'qqqqqq'"),
         ({"circuit": ["decoder", 0, 0], "token": "x" * 200}, "more than the limit of 100"),
-        ({"circuit": ["decoder", 0, 0], "text": "x"}, "'text' is not part of a question"),
         ({"circuit": ["decoder", 0, 0], "checkpoint": "../x"}, "'checkpoint' must be"),
     ],
 )

@@ -135,7 +135,6 @@ def test_head_effects_stop_in_time_and_need_a_recording(
         line = json.dumps({"run": str(run), "effects": str(file)})
         assert "ask again" in asking.line(line)["error"]
     assert "'how' must be" in asking.line(json.dumps({"run": str(gpt), "effects": "x", "how": "other"}))["error"]
-    assert "'text' is not" in asking.line(json.dumps({"run": str(gpt), "effects": "x", "text": "x"}))["error"]
 
 
 def test_heads_keep_the_labels_of_the_nearest_recorded_step(asking: Asking, gpt: Path, tmp_path: Path) -> None:
