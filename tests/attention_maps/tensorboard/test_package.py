@@ -61,26 +61,20 @@ def pip(folder: Path, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_wheel_holds_the_page_and_the_plugin(wheel: zipfile.Path) -> None:
-    """Guards against a wheel without the static files, which setuptools omits by default."""
+def test_contents_of_the_wheel(wheel: zipfile.Path) -> None:
+    """Guards against a wheel without the static files, which setuptools omits by default, or without the entry point,
+    by which `tensorboard --logdir runs` finds plugins; and against one that takes names like `data` and `model` away
+    from other packages."""
     packed = set(wheel.root.namelist())
     needed = {path.relative_to(ROOT).as_posix() for path in STATIC.rglob("*") if path.is_file()}
     needed |= {path.relative_to(ROOT).as_posix() for path in STATIC.parent.glob("*.py")}
     assert needed
     assert needed - packed == set()
-
-
-def test_the_wheel_announces_the_plugin(wheel: zipfile.Path) -> None:
-    """Guards against a missing entry point, by which `tensorboard --logdir runs` finds plugins."""
-    (name,) = (name for name in wheel.root.namelist() if name.endswith(".dist-info/entry_points.txt"))
+    (name,) = (name for name in packed if name.endswith(".dist-info/entry_points.txt"))
     entries = configparser.ConfigParser()
     entries.read_string(wheel.root.read(name).decode("utf-8"))
     assert dict(entries["tensorboard_plugins"]) == {"attention": "attention_maps.tensorboard.plugin:AttentionPlugin"}
-
-
-def test_the_wheel_claims_one_name(wheel: zipfile.Path) -> None:
-    """Guards against an installation that takes names like `data` and `model` away from other packages."""
-    names = {name.partition("/")[0] for name in wheel.root.namelist()}
+    names = {name.partition("/")[0] for name in packed}
     assert {name for name in names if not name.endswith(".dist-info")} == {"attention_maps"}
 
 

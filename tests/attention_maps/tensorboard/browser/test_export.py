@@ -36,7 +36,8 @@ def saved(page: Page, downloads: Path, button: str) -> Path:
 
 
 def test_csv_holds_the_weights_of_the_recording(views: Page, downloads: Path) -> None:
-    """Guards against numbers that are rounded or transposed, and tokens with commas that break the columns."""
+    """Guards against numbers that are rounded or transposed, tokens with commas that break the columns, and
+    renormalised rows that are not marked as such."""
     views.show(**TRANSLATION, view="map")
     file = saved(views, downloads, "CSV")
     assert file.name == "translation_step_00000200_sample0_cross_layer0_head0.csv"
@@ -46,6 +47,10 @@ def test_csv_holds_the_weights_of_the_recording(views: Page, downloads: Path) ->
     assert rows[0] == ["predicts", "Emi", "likes", "red", "apple", "s", ".", "</s>"]
     assert [row[0] for row in rows[1:]] == TARGET[1:]
     assert np.array_equal(np.array([row[1:] for row in rows[1:]], float), np.array(CROSS))
+    views.show(**TRANSLATION, view="map", hide=True)
+    rows = list(csv.reader(io.StringIO(saved(views, downloads, "CSV").read_bytes().decode("utf-8-sig"), newline="")))
+    assert rows[0][-2:] == [".", "(hidden)"]
+    assert [float(row[-1]) for row in rows[1:]] == [row[-1] for row in CROSS]
 
 
 def test_json_says_what_the_numbers_are(views: Page, downloads: Path) -> None:
@@ -80,14 +85,6 @@ def test_svg_of_the_map_shows_hidden_shares_and_both_labels(views: Page, downloa
 def short(share: float) -> str:
     """Format a fraction as in pictures: .25."""
     return f"{share:.2f}".removeprefix("0") if share % 1 else f"{share:.0f}"
-
-
-def test_csv_tells_what_was_hidden(views: Page, downloads: Path) -> None:
-    """Guards against renormalised rows that are not marked as such."""
-    views.show(**TRANSLATION, view="map", hide=True)
-    rows = list(csv.reader(io.StringIO(saved(views, downloads, "CSV").read_bytes().decode("utf-8-sig"), newline="")))
-    assert rows[0][-2:] == [".", "(hidden)"]
-    assert [float(row[-1]) for row in rows[1:]] == [row[-1] for row in CROSS]
 
 
 STORY = {"run": "history", "recording": "step_00000009"}
