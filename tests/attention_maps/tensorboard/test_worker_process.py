@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from attention_maps.files.errors import Refusal
-from attention_maps.tensorboard.worker_process import Unanswered, WorkerProcess
+from attention_maps.tensorboard.worker_process import LIMIT, WAIT, Unanswered, WorkerProcess
 from tests.attention_maps.tensorboard.conftest import address_of
 from tests.conftest import ROOT, environment
 
@@ -89,14 +89,27 @@ def in_thread(act: Any) -> tuple[threading.Thread, list[Any]]:
     return thread, results
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
+    """Return a process for all tests that leave it usable: each start imports torch."""
+    worker = WorkerProcess(str(tmp_path_factory.mktemp("asked")))
+    yield worker
+    worker.close()
+
+
 @pytest.fixture
-def worker(tmp_path: Path) -> Iterator[WorkerProcess]:
-    """Return a process that ends with the test."""
-    folder = tmp_path / "asked"
-    folder.mkdir()
-    made = WorkerProcess(str(folder))
-    yield made
-    made.close()
+def worker(shared: WorkerProcess) -> Iterator[WorkerProcess]:
+    """Return the shared process, and restore its limits."""
+    yield shared
+    shared.limit, shared.wait = LIMIT, WAIT
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[WorkerProcess]:
+    """Return a process, not yet started, that ends with the test."""
+    worker = WorkerProcess(str(tmp_path))
+    yield worker
+    worker.close()
 
 
 def question(trained: Path, worker: WorkerProcess) -> dict[str, Any]:
@@ -175,7 +188,7 @@ def test_waiting_for_a_busy_worker_times_out(worker: WorkerProcess, trained: Pat
 
 
 @pytest.mark.parametrize("package", ["torch", "tab_answers"])
-def test_a_missing_package_is_named(worker: WorkerProcess, package: str) -> None:
+def test_a_missing_package_is_named(fresh: WorkerProcess, package: str) -> None:
     """Guards against a riddle in an environment that only has TensorBoard."""
     program = (
         "import runpy, sys\n"
@@ -186,19 +199,19 @@ def test_a_missing_package_is_named(worker: WorkerProcess, package: str) -> None
         "sys.meta_path.insert(0, Missing())\n"
         "runpy.run_module('tab_answers.worker', None, '__main__')\n"
     )
-    worker.command = [sys.executable, "-c", program, *worker.command[3:]]
+    fresh.command = [sys.executable, "-c", program, *fresh.command[3:]]
     with pytest.raises(Unanswered, match=f"need the package '{package}'"):
-        worker.ask({"text": "x"})
+        fresh.ask({"text": "x"})
 
 
-def test_memory_limit_below_the_libraries_is_reported(worker: WorkerProcess, trained: Path) -> None:
+def test_memory_limit_below_the_libraries_is_reported(fresh: WorkerProcess, trained: Path) -> None:
     """Guards against silence where the libraries do not fit into the memory that the process may use; the next question
     starts another process."""
-    worker.command[-1] = str(4 << 20)
+    fresh.command[-1] = str(4 << 20)
     with pytest.raises(Unanswered, match="too little memory"):
-        worker.ask(question(trained, worker))
-    worker.command[-1] = str(4 << 30)
-    assert worker.ask(question(trained, worker))["task"] == "gpt"
+        fresh.ask(question(trained, fresh))
+    fresh.command[-1] = str(4 << 30)
+    assert fresh.ask(question(trained, fresh))["task"] == "gpt"
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of other processes can be set on Linux only")
