@@ -63,4 +63,4 @@ def problems(config: AttentionConfig) -> list[str]:
 
 
 def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)  # a reference ${…} may be anything
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)  # a reference ${…} may be anything

@@ -21,7 +21,7 @@ from attention_maps.record.recording import Recording
 
 @dataclass(frozen=True, repr=False)
 class Inline:
-    """A page with the Attention tab. A cell that ends with one shows it, also after the notebook is opened again."""
+    """A page with the Attention tab. A cell whose last value is one shows it, also in a saved notebook."""
 
     html: str
     """The page, complete in itself."""
@@ -53,11 +53,11 @@ def show_run(run: str | Path, steps: int | Literal["all"] = 12, **state: Any) ->
     state: as for `show_recording`. Raises UserError if there is no such run, or if it has no recordings.
     """
     folder = existing_run(str(run))
-    found, every = recordings(folder), store.steps(folder)
-    names = [file.stem for file in every.values()] or list(found)
+    files, every = recordings(folder), store.steps(folder)
+    names = [file.stem for file in every.values()] or list(files)
     chosen = names if steps == "all" else thinned(names, names[-1], steps)
     load(folder, chosen[-1])  # a damaged one is named by its file
-    return _inline(folder.resolve().name, {name: found[name] for name in chosen}, every, state)
+    return _inline(folder.resolve().name, {name: files[name] for name in chosen}, every, state)
 
 
 def _inline(run: str, files: Mapping[str, Path], measured: Mapping[int, Path], state: Mapping[str, Any]) -> Inline:

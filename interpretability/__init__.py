@@ -1,1 +1,1 @@
-"""Record what the project's own models attend to and predict: maps, contributions to logits, circuits, behaviours."""
+"""Interpretability of the project's own models: attention maps, contributions to logits, circuits, behaviours."""

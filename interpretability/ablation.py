@@ -30,13 +30,13 @@ def chosen_heads(model: nn.Module, named: Iterable[tuple[str, int, int | None]])
 
     Raises LookupError if a head does not exist.
     """
-    modules, found = _modules(model), set[Head]()
+    modules, heads = _modules(model), set[Head]()
     for kind, layer, head in named:
         module = modules.get((kind, layer))
         if module is None or (head is not None and not 0 <= head < module.heads):
             raise LookupError(f"no {kind} layer {layer}" if head is None else f"no head {head} in {kind} layer {layer}")
-        found |= {(kind, layer, one) for one in (range(module.heads) if head is None else [head])}
-    return sorted(found)
+        heads |= {(kind, layer, number) for number in (range(module.heads) if head is None else [head])}
+    return sorted(heads)
 
 
 @contextmanager
@@ -83,19 +83,19 @@ def ablate_in_copies(module: Attention, heads: Sequence[int]) -> Iterator[None]:
 def record_head_outputs(model: nn.Module) -> Iterator[dict[Head, Tensor]]:
     """Record the output of every head in the last forward pass of `model` (not compiled) inside the block, each
     [B, T, D], before the output projection."""
-    found: dict[Head, Tensor] = {}
+    outputs: dict[Head, Tensor] = {}
 
     def keep(place: tuple[str, int], heads: int) -> Any:
         def hook(_: nn.Module, inputs: tuple[Tensor]) -> None:
             for head, output in enumerate(inputs[0].detach().unflatten(-1, (heads, -1)).unbind(-2)):
-                found[*place, head] = output
+                outputs[*place, head] = output
 
         return hook
 
     modules = _modules(model).items()
     hooks = [module.output.register_forward_pre_hook(keep(place, module.heads)) for place, module in modules]
     try:
-        yield found
+        yield outputs
     finally:
         for hook in hooks:
             hook.remove()
@@ -114,5 +114,5 @@ def _replacing(outputs: Mapping[int, Tensor | float], width: int) -> Any:
 
 
 def _modules(model: nn.Module) -> dict[tuple[str, int], Attention]:
-    found = (module for module in model.modules() if isinstance(module, Attention))
-    return {(module.kind, module.layer): module for module in found}
+    modules = (module for module in model.modules() if isinstance(module, Attention))
+    return {(module.kind, module.layer): module for module in modules}

@@ -1,4 +1,4 @@
-"""What the heads of a GPT do, measured on random words that are repeated once, where text gives no other clue.
+"""Head behaviours of a GPT, measured on random words that are repeated once, without other clues.
 
 For the second occurrence of a token, the mean attention to the token before it (previous-token head), to the first
 occurrence (duplicate-token head) and to the token after the first occurrence, which comes next (induction head; Elhage
@@ -86,17 +86,17 @@ def _copying(model: GPT, seen: AttentionRecording, tokens: Tensor) -> list[Tenso
     """
     count = tokens.shape[1] // 2
     kinds = tokens[:, 1 : count + 1]  # [B, N]
-    own = (tokens[:, 1:, None] == kinds[:, None]).float()  # [B, 2N, N]
+    is_own_token = (tokens[:, 1:, None] == kinds[:, None]).float()  # [B, 2N, N]
     rows = model.output_weight.float()[kinds]  # [B, N, C]
-    found = []
+    scores = []
     for block, key in zip(model.blocks, sorted(seen.weights), strict=True):
         output = cast(DecoderBlock, block).attention.output.weight.float().unflatten(1, (-1, model.config.head_width))
         added = torch.einsum("bhkd,chd->bhkc", seen.value_vectors[key][:, :, 1:], output)
         logits = torch.einsum("bhkc,bnc->bhkn", without_scale(model, added, key), rows)  # [B, H, 2N, N]
-        copied = correlation(logits, own[:, None])  # [B, H, 2N]
+        copied = correlation(logits, is_own_token[:, None])  # [B, H, 2N]
         received = seen.weights[key][:, :, count + 1 :, 1:].sum(dim=2)  # [B, H, 2N]
-        found.append((copied * received).sum(dim=(0, 2)) / received.sum(dim=(0, 2)).clamp(min=1e-12))
-    return found
+        scores.append((copied * received).sum(dim=(0, 2)) / received.sum(dim=(0, 2)).clamp(min=1e-12))
+    return scores
 
 
 def correlation(x: Tensor, y: Tensor) -> Tensor:

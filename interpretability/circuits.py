@@ -1,4 +1,4 @@
-"""What the weights of one head say about tokens, without any text: its QK and OV circuits (Elhage et al. 2021).
+"""QK and OV circuits of a head, computed from the weights alone (Elhage et al. 2021).
 
 Both are tables token x token of the direct path, from the token embeddings to the head and from the head to the logits:
 what other layers add between is left out. Each is a product of two thin matrices, so that a table of a large vocabulary
@@ -37,17 +37,17 @@ class TokenTable:
 
     def strongest(self, count: int) -> list[tuple[int, int, float]]:
         """Return the `count` largest entries as (row, column, value), the largest first."""
-        found: list[tuple[float, int, int]] = []
+        entries: list[tuple[float, int, int]] = []
         width = len(self.columns)
         for first in range(0, len(self.rows), BLOCK):
             block = (self.rows[first : first + BLOCK] @ self.columns.T).flatten()
             values, places = block.topk(min(count, len(block)))
-            found += [
+            entries += [
                 (value, first + place // width, place % width)
                 for value, place in zip(values.tolist(), places.tolist(), strict=True)
             ]
-        found.sort(key=lambda one: (-one[0], one[1], one[2]))
-        return [(row, column, value) for value, row, column in found[:count]]
+        entries.sort(key=lambda entry: (-entry[0], entry[1], entry[2]))
+        return [(row, column, value) for value, row, column in entries[:count]]
 
     def share_on_diagonal(self) -> float:
         """Return the share of rows whose largest entry is on the diagonal."""

@@ -1,5 +1,4 @@
-"""What a model predicts in each row of an example, what it would predict after each layer, and which parts of the model
-contribute to it."""
+"""Predictions of each row of an example: of the model, after each layer (logit lens), and by part of the model."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ class Readout:
         length = len(example.target_ids)
         expected = torch.tensor(example.next_ids, dtype=torch.long, device=self.logits.device)
         losses = F.cross_entropy(self.logits[row, : len(expected)], expected, reduction="none")
-        chosen = [tuple(each[row, :length] for each in found) for found in (self.best, *self.layers)]
+        chosen = [tuple(values[row, :length] for values in likely) for likely in (self.best, *self.layers)]
         tokens = torch.cat([ids.flatten() for ids, _ in chosen]).unique().tolist()
         pieces = dict(zip(tokens, self.spell(tokens), strict=True))
         predictions, *lens = (_spelt(ids, probabilities, pieces) for ids, probabilities in chosen)

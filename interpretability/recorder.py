@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from attention_maps.record.arrays import rollouts
 from attention_maps.record.evaluation_mode import undisturbed
 from attention_maps.record.example import Example, Pieces
-from attention_maps.record.measures import head_labels, head_measures, rollout
-from attention_maps.record.recording import KINDS, Key, Measures, Recording, Sample, Score, tokens
+from attention_maps.record.measures import head_labels, head_measures
+from attention_maps.record.recording import Key, Measures, Recording, Sample, Score, tokens
 from interpretability.behaviours import behaviours_in
 from interpretability.predictions import Readout
 from interpretability.residual_stream import ResidualStream, record_residual_stream
@@ -102,7 +103,8 @@ def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:
 def _padded(batch: Sequence[Example], device: torch.device, beside: Sequence[Tensor]) -> list[Tensor]:
     """Return the arguments of the model, padded at the end with any token. A causal decoder does not attend to padding;
     source padding is masked. `beside`: more rows, for a GPT."""
-    target = pad_sequence([*(torch.tensor(one.target_ids) for one in batch), *beside], batch_first=True)  # [B,T]
+    rows = [torch.tensor(example.target_ids) for example in batch]
+    target = pad_sequence([*rows, *beside], batch_first=True)  # [B,T]
     sources = [torch.tensor(example.source_ids) for example in batch if example.source_ids is not None]
     if not sources:
         return [target.to(device)]
@@ -122,13 +124,13 @@ def _rows(seen: AttentionRecording, first: int, length: int) -> AttentionRecordi
 def _without_padding(seen: AttentionRecording, row: int, example: Example) -> AttentionRecording:
     """Return what was recorded of one row of a batch, without the axis of the batch."""
     target, source = len(example.target_ids), len(example.source_ids or ())
-    found = AttentionRecording()
+    recording = AttentionRecording()
     for key, weights in seen.weights.items():
         queries, keys = source if key[0] == "encoder" else target, target if key[0] == "decoder" else source
-        found.weights[key] = weights[row, :, :queries, :keys]  # [H,Q,K]
-        found.outputs[key] = seen.outputs[key][row, :, :queries]  # [H,Q,D]
-        found.values[key] = seen.values[key][row, :, :keys]  # [H,K]
-    return found
+        recording.weights[key] = weights[row, :, :queries, :keys]  # [H,Q,K]
+        recording.outputs[key] = seen.outputs[key][row, :, :queries]  # [H,Q,D]
+        recording.values[key] = seen.values[key][row, :, :keys]  # [H,K]
+    return recording
 
 
 def _sample(
@@ -144,20 +146,11 @@ def _sample(
         length=len(whole.target_ids),
         source_length=len(whole.source_ids or ()),
         values=_halved(seen.values),
-        rollout=_rollouts(seen),
+        rollout=rollouts({key: weights.cpu().numpy() for key, weights in seen.weights.items()}),
         links=None if example.links is None else tuple(example.links),
         antecedents=example.antecedents,
         **prediction,
     )
-
-
-def _rollouts(seen: AttentionRecording) -> dict[str, np.ndarray]:
-    """Compute the attention rollout [Q,K] float16 of each kind of self-attention over all layers."""
-    layers: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS if kind != "cross"}
-    for kind, layer in sorted(seen.weights):
-        if kind in layers:
-            layers[kind].append(seen.weights[kind, layer].mean(dim=0).cpu().numpy())
-    return {kind: rollout(means).astype(np.float16) for kind, means in layers.items() if means}
 
 
 def _check(model: GPT | EncoderDecoder, example: Example) -> None:

@@ -1,4 +1,4 @@
-"""Split the residual stream of a forward pass into what each head, each MLP and the embedding added to it.
+"""Split the residual stream of a forward pass into the contributions of each head, each MLP and the embedding.
 
 A pre-norm transformer only ever adds to the residual stream, so its value before the final norm is the sum of all
 parts (Elhage et al. 2021). With the scale of the final norm frozen, the logits are a linear function of each part, and
@@ -60,8 +60,8 @@ class ResidualStream:
     def first(self, rows: int, length: int) -> ResidualStream:
         """Return the stream of the first rows of the batch and the first tokens of each."""
 
-        def cut(kept: dict[Any, Tensor]) -> dict[Any, Tensor]:
-            return {key: value[:rows, :length] for key, value in kept.items()}
+        def cut(tensors: dict[Any, Tensor]) -> dict[Any, Tensor]:
+            return {key: value[:rows, :length] for key, value in tensors.items()}
 
         return replace(
             self,
@@ -75,14 +75,14 @@ class ResidualStream:
 
     def parts(self) -> list[Part]:
         """Return all parts in the order of the forward pass; `bias` is last, and only there if the model has any."""
-        found = [Part("embedding")]
+        parts = [Part("embedding")]
         attentions = self.attentions
         for layer in range(len(_blocks(self.model))):
             for (kind, at), module in attentions.items():
                 if at == layer:
-                    found += [Part(kind, layer, head) for head in range(module.heads)]
-            found.append(Part("mlp", layer))
-        return [*found, Part("bias")] if self.model.config.bias or self.model.config.output_bias else found
+                    parts += [Part(kind, layer, head) for head in range(module.heads)]
+            parts.append(Part("mlp", layer))
+        return [*parts, Part("bias")] if self.model.config.bias or self.model.config.output_bias else parts
 
     def added(self) -> Iterator[Tensor]:
         """Yield what each part adds to the stream, [B, T, C], in the order of `parts`; without post-norm they sum to
@@ -115,25 +115,25 @@ class ResidualStream:
         bias = torch.zeros_like(rows[..., 0])
         if output_bias is not None:
             bias = output_bias.float()[tokens] - output_bias.float().mean()
-        parts, found = self.parts(), dict[Part, Tensor]()
+        parts, contributions = self.parts(), dict[Part, Tensor]()
         for step in reversed(norm_path(self.model)):  # from the logits back to the embedding
             if isinstance(step.norm, nn.LayerNorm) and step.norm.bias is not None:
                 bias = bias + rows @ step.norm.bias.float()
             rows = self._before(step.norm, rows)
             for part in parts:
                 if (part.kind, part.layer) in step.after:
-                    found[part] = torch.einsum("btc,btnc->btn", self._added_by(part), rows)
+                    contributions[part] = torch.einsum("btc,btnc->btn", self._added_by(part), rows)
             if self.model.config.bias:
                 for module in (module for place, module in self.attentions.items() if place in step.after):
                     bias = bias + rows @ module.output.bias.float()
-        return torch.stack([bias if part.kind == "bias" else found[part] for part in parts])
+        return torch.stack([bias if part.kind == "bias" else contributions[part] for part in parts])
 
     def _before(self, norm: nn.Module, rows: Tensor) -> Tensor:
         """Return what a unit of the stream before a norm adds to the logits, given the same after it; the transpose of
         `without_scale`, times the scale."""
         x, rows = self.before_norms[norm], rows * cast(Tensor, norm.weight).float()
         if isinstance(norm, nn.LayerNorm):
-            x, rows = (each - each.mean(dim=-1, keepdim=True) for each in (x, rows))
+            x, rows = (vectors - vectors.mean(dim=-1, keepdim=True) for vectors in (x, rows))
         scale = (x.square().mean(dim=-1, keepdim=True) + cast(float, norm.eps)).rsqrt()  # [B, T, 1]
         return rows * scale.unsqueeze(-1)
 
@@ -188,22 +188,22 @@ def norm_path(model: Model) -> list[Normed]:
     in a post-norm decoder those of all branches."""
     branches = branch_norms(_blocks(model))
     if model.config.block == "post_norm":
-        found = [Normed(norm, [place]) for place, norm in branches]
-        found[0].after.insert(0, ("embedding", 0))
-        return found
+        norms = [Normed(norm, [place]) for place, norm in branches]
+        norms[0].after.insert(0, ("embedding", 0))
+        return norms
     final = model.norm if isinstance(model, GPT) else model.decoder_norm
     return [Normed(final, [("embedding", 0), *(place for place, _ in branches)])]
 
 
 def branch_norms(blocks: Iterable[DecoderBlock | EncoderBlock]) -> list[tuple[tuple[str, int], nn.Module]]:
     """Return (kind, layer) and norm of each branch, in the order of the forward pass; of an MLP, kind is `mlp`."""
-    found: list[tuple[tuple[str, int], nn.Module]] = []
+    norms: list[tuple[tuple[str, int], nn.Module]] = []
     for layer, block in enumerate(blocks):
-        found.append(((block.attention.kind, layer), block.attention_norm))
+        norms.append(((block.attention.kind, layer), block.attention_norm))
         if isinstance(block, CrossDecoderBlock):
-            found.append((("cross", layer), block.cross_norm))
-        found.append((("mlp", layer), block.feed_forward_norm))
-    return found
+            norms.append((("cross", layer), block.cross_norm))
+        norms.append((("mlp", layer), block.feed_forward_norm))
+    return norms
 
 
 def without_scale(model: Model, x: Tensor, place: tuple[str, int]) -> Tensor:

@@ -8,12 +8,17 @@ from typing import Any
 from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.recording import Recording
+from configs.errors import UserError
+from generation.config import ONE_DIRECTION, SamplingConfig
+from generation.input_warnings import unknown_characters
+from generation.sampling import generate
 from interpretability.ablation import replace_head_outputs
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
 from run import Run
-from tab_answers.models import KeptModel, Labels, Models
+from tab_answers.models import CachedModel, Labels, Models
 from tab_answers.predictions import logits_of, losses_of, next_tokens
 from tab_answers.question import Question
-from tab_answers.question_text import check_task, continued, notes_on
 from tab_answers.replaced_outputs import changed_outputs
 from tab_answers.run_recordings import labels_of
 from training.hardware.threads import threads_for
@@ -28,25 +33,25 @@ def answer(question: Question, models: Models) -> dict[str, Any]:
     tokens, in nats; `written`: the continuation or translation. With heads removed, `whole` holds the same of the whole
     model; otherwise it and the last probabilities are null. Raises UserError if the question cannot be answered.
     """
-    kept = models.get(question.run, question.checkpoint)
-    check_task(kept.run, question.source is not None, question.reverse)
+    cached = models.get(question.run, question.checkpoint)
+    check_task(cached.run, question.source is not None, question.reverse)
     text = question.text if question.source is None else question.source
     assert text is not None
-    with threads_for(kept.run.model, len(text)):  # a text has about as many tokens as letters, or fewer
-        return _answer(question, kept, text)
+    with threads_for(cached.run.model, len(text)):  # a text has about as many tokens as letters, or fewer
+        return _answer(question, cached, text)
 
 
-def _answer(question: Question, kept: KeptModel, text: str) -> dict[str, Any]:
+def _answer(question: Question, cached: CachedModel, text: str) -> dict[str, Any]:
     """Answer a question about a text with the present number of threads."""
-    run = kept.run
+    run = cached.run
     start = run.example(text, question.target, question.reverse)
-    outputs = changed_outputs(question, kept, start)
+    outputs = changed_outputs(question, cached, start)
     example, written = continued(run, start, question.written) if question.written else (start, None)
     if question.source is not None and question.target is None:
         written = run.tokenizers[-1].decode(example.target_ids)
     logits = logits_of(run, example)
-    whole = recording_of(run, example, labels_of(kept))
-    found = {
+    whole = recording_of(run, example, labels_of(cached))
+    reply = {
         "task": run.config.task,
         "checkpoint": run.checkpoint.name,
         "step": run.step,
@@ -58,15 +63,15 @@ def _answer(question: Question, kept: KeptModel, text: str) -> dict[str, Any]:
     }
     if not outputs:
         store.write(whole, question.to)
-        own = {"next": next_tokens(run, example, logits, None), "losses": losses_of(logits, example.next_ids)}
-        return found | own | {"written": written, "whole": None}
+        predictions = {"next": next_tokens(run, example, logits, None), "losses": losses_of(logits, example.next_ids)}
+        return reply | predictions | {"written": written, "whole": None}
     if question.whole_to is not None:
         store.write(whole, question.whole_to)
     with replace_head_outputs(run.model, outputs):
         changed = logits_of(run, example)
         rewritten = None if written is None else written_without(question, run, start, text)
         store.write(recording_of(run, example, whole.labels, name_of(question)), question.to)
-    return found | {
+    return reply | {
         "next": next_tokens(run, example, changed, logits),
         "losses": losses_of(changed, example.next_ids),
         "written": rewritten,
@@ -91,8 +96,8 @@ def recording_of(run: Run, example: Example, labels: Labels | None, name: str = 
 
 def name_of(question: Question) -> str:
     """Return a name for a text read without some heads: `without layer 0 · head 1 (zero ablation)`."""
-    heads = [(*one, "without") for one in question.removed]
-    heads += [(*one, "patched") for one in (question.patch.heads if question.patch else ())]
+    heads = [(*head_place, "without") for head_place in question.removed]
+    heads += [(*head_place, "patched") for head_place in (question.patch.heads if question.patch else ())]
     if len(heads) > 1:
         return f"{len(heads)} heads or layers changed"
     ((kind, layer, head, what),) = heads
@@ -100,3 +105,37 @@ def name_of(question: Question) -> str:
     of = "" if question.source is None else kinds[kind]  # a GPT has a decoder alone
     method = f" ({question.how} ablation)" if what == "without" else ""
     return f"{what} layer {layer} · {of}{'all heads' if head is None else f'head {head}'}{method}"
+
+
+def continued(run: Run, example: Example, count: int) -> tuple[Example, str]:
+    """Return a GPT's text with at most `count` more tokens, the most likely one each time, and the written text."""
+    tokenizer, ids = run.tokenizers[0], list(example.target_ids)
+    assert isinstance(run.model, GPT)
+    count = min(count, run.longest - len(ids))
+    written: list[int] = []
+    if count > 0:
+        config = SamplingConfig(temperature=0.0, max_tokens=count)
+        banned = tokenizer.never_written
+        steps = generate(run.model, [ids], config, stop_ids=tokenizer.stop_ids, banned_ids=banned)
+        written = [token for (token,) in steps if token is not None]
+    return Example.text([*ids, *written], tokenizer), tokenizer.decode(written)
+
+
+def check_task(run: Run, translates: bool, reverse: bool) -> None:
+    """Raise UserError if the question is for a model of the other task, or of one direction only."""
+    name = f"run {run.folder.absolute().name}"
+    if translates != isinstance(run.model, EncoderDecoder):
+        kinds = ("a GPT: it needs a text", "a translator: it needs a source")
+        raise UserError(f"{name} is {kinds[isinstance(run.model, EncoderDecoder)]}")
+    if reverse and not run.config.data.both_directions:
+        raise UserError(f"{name} {ONE_DIRECTION}")
+
+
+def notes_on(run: Run, text: str) -> list[str]:
+    """Return sentences about parts of the text that the model cannot read."""
+    tokenizer, most = run.tokenizers[0], run.longest
+    ids = tokenizer.encode(text)
+    notes = [unknown_characters(tokenizer, text, ids)]
+    if isinstance(run.model, GPT) and len(ids) >= most:
+        notes.append(f"with the token before it, the text has {len(ids) + 1} tokens; only the last {most} are read")
+    return list(filter(None, notes))

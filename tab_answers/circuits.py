@@ -1,4 +1,4 @@
-"""Answer what the weights of a head say about tokens: tables of small vocabularies, the strongest pairs of others."""
+"""QK and OV circuits of a head for the tab: whole tables of small vocabularies, the strongest pairs of others."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ class Side:
 
     def __init__(self, tokenizer: Tokenizer, foreign: set[str]) -> None:
         """foreign: scripts, as `scripts_of` returns them."""
-        ids = [one for one in range(tokenizer.vocab_size) if one not in tokenizer.special_ids]
+        ids = [token for token in range(tokenizer.vocab_size) if token not in tokenizer.special_ids]
         pairs = zip(ids, tokenizer.pieces(ids), strict=True)
-        kept = [(one, piece) for one, piece in pairs if not BYTE.fullmatch(piece) and not scripts_of(piece) & foreign]
-        self.ids = torch.tensor([one for one, _ in kept])
-        self.pieces = [piece for _, piece in kept]
+        tokens = [
+            (token, piece) for token, piece in pairs if not BYTE.fullmatch(piece) and not scripts_of(piece) & foreign
+        ]
+        self.ids = torch.tensor([token for token, _ in tokens])
+        self.pieces = [piece for _, piece in tokens]
 
     def matches(self, text: str) -> list[int]:
         """Return the places of the tokens that are the text, with or without a space before it; if there are none, of
@@ -56,21 +58,22 @@ def circuits_of(question: CircuitQuestion, models: Models) -> dict[str, Any]:
     [row piece, column piece, value]: `pairs`, or with a token `from_token` and `to_token`.
     """
     run = models.get(question.run, question.checkpoint).run
-    heads_of(run, ((question.kind, question.layer, question.head),))
+    place = question.kind, question.layer, question.head
+    heads_of(run, (place,))
     source, target = sides_of(run)
-    found = circuits(run.model, question.kind, question.layer, question.head, source.ids, target.ids, question.distance)
+    head_circuits = circuits(run.model, *place, source.ids, target.ids, question.distance)
     read = source if question.kind == "encoder" else target
     seen = target if question.kind == "decoder" else source
     if question.token is not None and not read.matches(question.token) and not seen.matches(question.token):
         raise UserError(f"no token of the vocabulary begins with '{question.token}'")
-    writes, square = found.writes, question.kind == "decoder"
+    writes, square = head_circuits.writes, question.kind == "decoder"
     return {
         "checkpoint": run.checkpoint.name,
         "step": run.step,
         "rotary": run.model.rotary is not None and question.kind != "cross",
-        "attends": described(found.attends, read, seen, question.token),
+        "attends": described(head_circuits.attends, read, seen, question.token),
         "writes": None if writes is None else described(writes, seen, target, question.token),
-        "copying": round(found.copying, 4) if square and found.copying is not None else None,
+        "copying": round(head_circuits.copying, 4) if square and head_circuits.copying is not None else None,
         "own": round(writes.share_on_diagonal(), 4) if square and writes is not None else None,
     }
 
@@ -91,7 +94,7 @@ def sides_of(run: Run) -> tuple[Side, Side]:
 
 def text_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     """Return the pieces of ids, without special tokens such as </s>."""
-    return tokenizer.pieces([one for one in ids if one not in tokenizer.special_ids])
+    return tokenizer.pieces([token for token in ids if token not in tokenizer.special_ids])
 
 
 def scripts_of(*pieces: str) -> set[str]:

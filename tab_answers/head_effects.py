@@ -1,4 +1,4 @@
-"""Answer what each head does to the predictions in a text: the losses of its tokens when that head alone is ablated."""
+"""Effect of each head on the predictions in a text: the losses of its tokens when that head alone is ablated."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def effects_of(question: EffectsQuestion, models: Models, seconds: float = SECON
     their losses [T] by the whole model, in nats. `heads`: [kind, layer, head] of each head, and `losses` [heads, T]:
     the losses without that head. `left`: number of heads that were left out because the time was over.
     """
-    kept = models.get(question.run, question.checkpoint)
-    run = kept.run
+    cached = models.get(question.run, question.checkpoint)
+    run = cached.run
     examples = examples_in(question.recording, run)
     if not examples:
         raise UserError("the recording of this text is not there any more, or of another model: ask again")
@@ -35,7 +35,7 @@ def effects_of(question: EffectsQuestion, models: Models, seconds: float = SECON
     with threads_for(run.model, len(example.target_ids)):
         logits = logits_of(run, example)
         expected = [*example.next_ids, *logits[len(example.next_ids) :].argmax(dim=-1).tolist()]
-        means = means_of(kept, example) if question.how == "mean" else None
+        means = means_of(cached, example) if question.how == "mean" else None
         places, losses = head_places(run.model), []
         for head in places:
             if time.monotonic() > until:

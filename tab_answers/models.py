@@ -1,4 +1,4 @@
-"""Keep the models that were asked last in memory."""
+"""Cache of the last used models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from run import Run
 from training.checkpoints.loading import checkpoint_path
 from training.checkpoints.summary import WEIGHTS
 
-KEPT = 2
+CACHED = 2
 """Number of models in memory: one, and one to compare it with."""
 
 
@@ -22,8 +22,8 @@ Labels = dict[str, list[list[str]]]
 
 
 @dataclass
-class KeptModel:
-    """A loaded run, and what was computed with its model."""
+class CachedModel:
+    """A loaded run with values computed by its model."""
 
     run: Run
     means: dict[Head, Tensor] = field(default_factory=dict)
@@ -33,23 +33,23 @@ class KeptModel:
 
 
 class Models:
-    """Loads runs, and keeps the `KEPT` last used ones until their weights change."""
+    """Loads runs, and caches the `CACHED` last used ones until their weights change."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[Path, Path, int], KeptModel] = OrderedDict()  # least recently used first
+        self._cached: OrderedDict[tuple[Path, Path, int], CachedModel] = OrderedDict()  # least recently used first
 
-    def get(self, run: Path, checkpoint: str) -> KeptModel:
+    def get(self, run: Path, checkpoint: str) -> CachedModel:
         """Return the model of a checkpoint. Raises UserError if it cannot be loaded."""
         path = checkpoint_path(run, checkpoint)
         weights = path / WEIGHTS
         key = run, path, weights.stat().st_mtime_ns if weights.exists() else 0
-        if key not in self._kept:
-            while len(self._kept) >= KEPT:  # first, so that there are never more
-                self._kept.popitem(last=False)
-            self._kept[key] = KeptModel(Run(run, checkpoint))
-        self._kept.move_to_end(key)
-        return self._kept[key]
+        if key not in self._cached:
+            while len(self._cached) >= CACHED:  # first, so that there are never more
+                self._cached.popitem(last=False)
+            self._cached[key] = CachedModel(Run(run, checkpoint))
+        self._cached.move_to_end(key)
+        return self._cached[key]
 
     def forget(self) -> None:
         """Drop all models, to free their memory."""
-        self._kept.clear()
+        self._cached.clear()

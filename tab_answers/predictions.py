@@ -1,4 +1,4 @@
-"""The predictions of a model in a text: logits, losses and likely next tokens, as they are sent."""
+"""Predictions of a model in a text as JSON: losses and likely next tokens."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def next_tokens(run: Run, example: Example, logits: Tensor, whole: Tensor | None
     """Return, for each token read, the likely next tokens of either model and the actual one as [id, piece,
     probability, probability by the whole model], the most likely first; logits [T, V]."""
     chances, others = logits.softmax(dim=-1), None if whole is None else whole.softmax(dim=-1)
-    found = []
+    rows = []
     for row in range(len(chances)):
         ids = {*chances[row].topk(min(TOP, chances.shape[-1])).indices.tolist(), *example.next_ids[row : row + 1]}
         if others is not None:
             ids |= set(others[row].topk(min(TOP, chances.shape[-1])).indices.tolist())
         ordered = sorted(ids, key=lambda token: (-float(chances[row, token]), token))
         pieces = run.tokenizers[-1].pieces(ordered)
-        found.append(
+        rows.append(
             [
-                [*one, _chance(chances, row, one[0]), _chance(others, row, one[0])]
-                for one in zip(ordered, pieces, strict=True)
+                [*token_and_piece, _chance(chances, row, token_and_piece[0]), _chance(others, row, token_and_piece[0])]
+                for token_and_piece in zip(ordered, pieces, strict=True)
             ]
         )
-    return found
+    return rows
 
 
 def _chance(chances: Tensor | None, row: int, token: int) -> float | None:

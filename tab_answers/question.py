@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attention_maps.files.file_names import KINDS
 from configs.errors import UserError
 
 LONGEST_TEXT = 2000
@@ -22,11 +23,6 @@ MOST_DISTANCE = 4096
 LONGEST_TOKEN = 100
 """Maximum number of characters of a token."""
 
-KINDS = ("encoder", "decoder", "cross")
-TEXTS = {"text", "source", "target", "reverse", "continue"}
-KEYS = {"run", "checkpoint", "removed", "how", "patch", "to", "whole_to"} | TEXTS
-CIRCUIT_KEYS = {"run", "checkpoint", "circuit", "distance", "token"}
-EFFECTS_KEYS = {"run", "checkpoint", "effects", "how"}
 CHECKPOINT = re.compile(r"best|last|step-[0-9]{1,15}(-[0-9]{1,6})?|weights-[0-9]{1,15}")
 
 Named = tuple[str, int, int | None]
@@ -46,7 +42,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class Question:
-    """One question."""
+    """Question about a text, possibly with heads removed or patched."""
 
     run: Path
     checkpoint: str
@@ -70,7 +66,7 @@ class Question:
 
 @dataclass(frozen=True)
 class CircuitQuestion:
-    """What the weights of one head say about tokens, without any text."""
+    """Question about the QK and OV circuits of a head."""
 
     run: Path
     checkpoint: str
@@ -85,7 +81,7 @@ class CircuitQuestion:
 
 @dataclass(frozen=True)
 class EffectsQuestion:
-    """What each head alone does to the predictions in a recorded text."""
+    """Question about the effect of each head on the predictions in a recorded text."""
 
     run: Path
     checkpoint: str
@@ -96,32 +92,25 @@ class EffectsQuestion:
 
 
 def read_question(line: str) -> Question | CircuitQuestion | EffectsQuestion:
-    """Read a question from a line of JSON. Raises UserError with one sentence if it is invalid."""
+    """Read a question from a line of JSON, which the tab has composed of the keys that a browser may set. Raises
+    UserError with one sentence if a value is invalid."""
     try:
-        given = json.loads(line)
+        question = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UserError("the question is not JSON") from error
-    if not isinstance(given, dict):
+    if not isinstance(question, dict):
         raise UserError("the question is not a JSON object")
-    for name, keys, read in (("circuit", CIRCUIT_KEYS, _circuit), ("effects", EFFECTS_KEYS, _effects)):
-        if name in given:
-            _refuse_others(given, keys)
-            return read(given)
-    _refuse_others(given, KEYS)
-    return _question(given)
+    if "circuit" in question:
+        return _circuit(question)
+    return _effects(question) if "effects" in question else _question(question)
 
 
-def _refuse_others(given: dict[str, Any], keys: set[str]) -> None:
-    if unknown := sorted(given.keys() - keys):
-        raise UserError(f"'{unknown[0][:40]}' is not part of a question")
+def _effects(question: dict[str, Any]) -> EffectsQuestion:
+    return EffectsQuestion(_path(question, "run"), _checkpoint(question), _path(question, "effects"), _how(question))
 
 
-def _effects(given: dict[str, Any]) -> EffectsQuestion:
-    return EffectsQuestion(_path(given, "run"), _checkpoint(given), _path(given, "effects"), _how(given))
-
-
-def _circuit(given: dict[str, Any]) -> CircuitQuestion:
-    place, distance = given["circuit"], given.get("distance", 1)
+def _circuit(question: dict[str, Any]) -> CircuitQuestion:
+    place, distance = question["circuit"], question.get("distance", 1)
     if not _is_head(place) or place[2] is None:
         raise UserError("'circuit' must be a head, [kind, layer, head]")
     if not isinstance(distance, int) or isinstance(distance, bool) or abs(distance) > MOST_DISTANCE:
@@ -129,45 +118,45 @@ def _circuit(given: dict[str, Any]) -> CircuitQuestion:
     kind, layer, head = place
     if distance < 0 and kind != "encoder":
         raise UserError("only an encoder attends to later tokens: 'distance' must not be negative")
-    token = _text(given, "token")
+    token = _text(question, "token")
     if token is not None and len(token) > LONGEST_TOKEN:
         raise UserError(f"the token has {len(token):,} characters, more than the limit of {LONGEST_TOKEN}")
-    return CircuitQuestion(_path(given, "run"), _checkpoint(given), kind, layer, head, distance, token)
+    return CircuitQuestion(_path(question, "run"), _checkpoint(question), kind, layer, head, distance, token)
 
 
-def _question(given: dict[str, Any]) -> Question:
-    text, source, target = (_text(given, key) for key in ("text", "source", "target"))
+def _question(question: dict[str, Any]) -> Question:
+    text, source, target = (_text(question, key) for key in ("text", "source", "target"))
     if (text is None) == (source is None):
         raise UserError("a question needs either a text (GPT) or a source (translator)")
     if target is not None and source is None:
         raise UserError("a target needs a source")
-    reverse = given.get("reverse", False)
+    reverse = question.get("reverse", False)
     if not isinstance(reverse, bool) or (reverse and source is None):
         raise UserError("'reverse' must be true or false, and needs a source")
-    written = given.get("continue", 0)
+    written = question.get("continue", 0)
     if not _is_whole(written, MOST_WRITTEN):
         raise UserError(f"'continue' must be a number of tokens from 0 to {MOST_WRITTEN}")
-    patch = _patch(given.get("patch"))
+    patch = _patch(question.get("patch"))
     if patch is not None and written:
         raise UserError("a text cannot be continued while heads are patched: their outputs exist for its tokens only")
     return Question(
-        run=_path(given, "run"),
-        checkpoint=_checkpoint(given),
+        run=_path(question, "run"),
+        checkpoint=_checkpoint(question),
         text=text,
         source=source,
         target=target,
         reverse=reverse,
         written=written,
-        removed=_heads(given.get("removed", []), "removed"),
-        how=_how(given),
+        removed=_heads(question.get("removed", []), "removed"),
+        how=_how(question),
         patch=patch,
-        to=_path(given, "to"),
-        whole_to=_path(given, "whole_to") if given.get("whole_to") is not None else None,
+        to=_path(question, "to"),
+        whole_to=_path(question, "whole_to") if question.get("whole_to") is not None else None,
     )
 
 
-def _text(given: dict[str, Any], key: str) -> str | None:
-    value = given.get(key)
+def _text(question: dict[str, Any], key: str) -> str | None:
+    value = question.get(key)
     if value is None or (key == "target" and value == ""):
         return None
     if not isinstance(value, str) or not value.strip():
@@ -177,48 +166,48 @@ def _text(given: dict[str, Any], key: str) -> str | None:
     return value.encode("utf-8", "replace").decode()  # lone surrogates become question marks
 
 
-def _checkpoint(given: dict[str, Any]) -> str:
-    checkpoint = given.get("checkpoint") or "best"
+def _checkpoint(question: dict[str, Any]) -> str:
+    checkpoint = question.get("checkpoint") or "best"
     if not isinstance(checkpoint, str) or not CHECKPOINT.fullmatch(checkpoint):
         raise UserError("'checkpoint' must be best, last or the name of a step such as step-00000500")
     return checkpoint
 
 
-def _how(given: dict[str, Any]) -> str:
-    how = given.get("how", "zero")
+def _how(question: dict[str, Any]) -> str:
+    how = question.get("how", "zero")
     if how not in ("zero", "mean"):
         raise UserError("'how' must be zero or mean")
     return str(how)
 
 
-def _patch(given: object) -> Patch | None:
-    if given is None:
+def _patch(patch: object) -> Patch | None:
+    if patch is None:
         return None
-    if not isinstance(given, dict) or given.keys() - {"text", "target", "heads"}:
+    if not isinstance(patch, dict) or patch.keys() - {"text", "target", "heads"}:
         raise UserError("'patch' must be an object with a text and heads")
-    text, heads = _text(given, "text"), _heads(given.get("heads", []), "patch")
+    text, heads = _text(patch, "text"), _heads(patch.get("heads", []), "patch")
     if text is None or not heads:
         raise UserError("'patch' needs a text and at least one head")
-    return Patch(text, _text(given, "target"), heads)
+    return Patch(text, _text(patch, "target"), heads)
 
 
-def _heads(given: object, key: str) -> tuple[Named, ...]:
-    if not isinstance(given, list) or len(given) > MOST_HEADS or not all(map(_is_head, given)):
+def _heads(heads: object, key: str) -> tuple[Named, ...]:
+    if not isinstance(heads, list) or len(heads) > MOST_HEADS or not all(map(_is_head, heads)):
         raise UserError(f"'{key}' must be a list of at most {MOST_HEADS} heads, each [kind, layer, head or null]")
-    return tuple((kind, layer, head) for kind, layer, head in given)
+    return tuple((kind, layer, head) for kind, layer, head in heads)
 
 
-def _is_head(given: object) -> bool:
-    right = isinstance(given, list) and len(given) == 3 and given[0] in KINDS and _is_whole(given[1], 99_999)
-    return right and (given[2] is None or _is_whole(given[2], 99_999))  # type: ignore[index]
+def _is_head(value: object) -> bool:
+    right = isinstance(value, list) and len(value) == 3 and value[0] in KINDS and _is_whole(value[1], 99_999)
+    return right and (value[2] is None or _is_whole(value[2], 99_999))  # type: ignore[index]
 
 
-def _is_whole(given: object, most: int) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= most
+def _is_whole(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
-def _path(given: dict[str, Any], key: str) -> Path:
-    value = given.get(key)
+def _path(question: dict[str, Any], key: str) -> Path:
+    value = question.get(key)
     if not isinstance(value, str) or not value or "\0" in value:
         raise UserError(f"'{key}' must be a path")
     if key == "run" and "," in value and not Path(value).exists():

@@ -1,4 +1,4 @@
-"""The outputs that replace those of removed and patched heads."""
+"""Compute the outputs that replace those of removed and patched heads."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from attention_maps.record.example import Example
 from configs.errors import UserError
 from interpretability.ablation import Head, chosen_heads, record_head_outputs
 from run import Run
-from tab_answers.models import KeptModel
+from tab_answers.models import CachedModel
 from tab_answers.question import Named, Patch, Question
 from tab_answers.run_recordings import recorded_examples
 
 
-def changed_outputs(question: Question, kept: KeptModel, example: Example) -> dict[Head, Tensor | float]:
+def changed_outputs(question: Question, cached: CachedModel, example: Example) -> dict[Head, Tensor | float]:
     """Return the new output of each removed or patched head: 0, its mean output [D], or its output [T, D] in the other
     text. Raises UserError if a head does not exist, or if the other text has another number of tokens."""
-    removed = heads_of(kept.run, question.removed)
+    removed = heads_of(cached.run, question.removed)
     outputs: dict[Head, Tensor | float] = {}
     if removed and question.how == "mean":
-        means = means_of(kept, example)
+        means = means_of(cached, example)
         outputs = {head: means[head] for head in removed}
     else:
         outputs = dict.fromkeys(removed, 0.0)
     if question.patch is not None:
-        outputs |= patched_outputs(question.patch, kept.run, example, question.reverse)
+        outputs |= patched_outputs(question.patch, cached.run, example, question.reverse)
     return outputs
 
 
@@ -56,15 +56,15 @@ def patched_outputs(patch: Patch, run: Run, example: Example, reverse: bool) -> 
     return {head: outputs[head] for head in heads}
 
 
-def means_of(kept: KeptModel, example: Example) -> dict[Head, Tensor]:
+def means_of(cached: CachedModel, example: Example) -> dict[Head, Tensor]:
     """Return the mean output of each head over the `recorded_examples` of the run (probes and validation examples),
     computed once for a model; without a readable recording, over `example`, which differs between questions."""
-    if kept.means:
-        return kept.means
-    recorded = recorded_examples(kept.run)
-    means = mean_outputs(kept.run, recorded or [example])
+    if cached.means:
+        return cached.means
+    recorded = recorded_examples(cached.run)
+    means = mean_outputs(cached.run, recorded or [example])
     if recorded:
-        kept.means = means
+        cached.means = means
     return means
 
 
@@ -72,8 +72,8 @@ def mean_outputs(run: Run, examples: Sequence[Example]) -> dict[Head, Tensor]:
     """Return the mean output [D] of each head over all positions of some examples."""
     sums: dict[Head, Tensor] = {}
     counts: dict[Head, int] = {}
-    for one in examples:
-        for head, output in head_outputs(run, one).items():
+    for example in examples:
+        for head, output in head_outputs(run, example).items():
             sums[head] = sums.get(head, torch.zeros_like(output[0])) + output.sum(dim=0)
             counts[head] = counts.get(head, 0) + len(output)
     return {head: total / counts[head] for head, total in sums.items()}

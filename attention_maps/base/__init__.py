@@ -1,1 +1,1 @@
-"""What every program of the project is built on: user errors, exit codes, `key=value` settings, atomic file writes."""
+"""Foundations of every program of the project: user errors, exit codes, `key=value` settings, atomic file writes."""

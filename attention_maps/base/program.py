@@ -93,10 +93,10 @@ def complain(message: str) -> None:
     """Print one line to standard error; line breaks and other control characters are printed as `[code]`."""
     # Full-width spaces, as in Japanese file names, are not "printable" but harmless.
     harmless = (character.isprintable() or unicodedata.category(character) == "Zs" for character in message)
-    shown = "".join(c if fine else f"[{ord(c):X}]" for c, fine in zip(message, harmless, strict=True))
-    if len(shown) > LONGEST_MESSAGE:
-        shown = f"{shown[: LONGEST_MESSAGE // 2]} […] {shown[-LONGEST_MESSAGE // 2 :]}"
-    print(f"error: {shown}", file=sys.stderr)
+    line = "".join(c if fine else f"[{ord(c):X}]" for c, fine in zip(message, harmless, strict=True))
+    if len(line) > LONGEST_MESSAGE:
+        line = f"{line[: LONGEST_MESSAGE // 2]} […] {line[-LONGEST_MESSAGE // 2 :]}"
+    print(f"error: {line}", file=sys.stderr)
 
 
 @contextmanager

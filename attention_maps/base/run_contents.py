@@ -1,4 +1,4 @@
-"""What a run folder may contain: nothing whose reading does not end, and nothing that leads a writer out of it.
+"""Check a run folder: no pipes or devices, and no links by which a writer would leave it.
 
 A run folder may come from somebody else. Readers may follow links to files elsewhere (snapshots of the Hugging Face
 hub consist of them); a program that writes, renames or deletes below a run checks before that nothing there leads out.
@@ -32,14 +32,14 @@ def check_contents(run: Path, written: str = "") -> None:
     """
     for path, entry in _entries(run):
         where = str(run / path)
-        own = fnmatch(path.parts[0], written)
-        if own and entry.is_symlink() and leads_out(entry.path, run):
+        writable = fnmatch(path.parts[0], written)
+        if writable and entry.is_symlink() and leads_out(entry.path, run):
             fix = "replace the link by a copy of what it leads to"
             raise UserError(f"{where}: leads out of the run folder, to {os.path.realpath(entry.path)}; {fix}")
         with suppress(OSError):  # a link to itself, or a file that training has just deleted
             if not entry.is_file() and not entry.is_dir() and Path(entry.path).exists():
                 raise UserError(f"{where}: is neither a file nor a folder, so it is not part of a run: delete it")
-            if own and any(fnmatch(path.name, name) for name in IN_PLACE) and Path(entry.path).stat().st_nlink > 1:
+            if writable and any(fnmatch(path.name, name) for name in IN_PLACE) and Path(entry.path).stat().st_nlink > 1:
                 reason = "has a second name (a hard link), under which it would change too"
                 copy, file = shlex.quote(f"{where}.copy"), shlex.quote(where)
                 raise UserError(f"{where}: {reason}; replace it by a copy: cp -p {file} {copy} && mv {copy} {file}")
@@ -53,8 +53,8 @@ def leads_out(path: str | Path, run: str | Path) -> bool:
 def _entries(run: Path, inner: Path = Path()) -> Iterator[tuple[Path, os.DirEntry]]:
     """Yield what is in a run and in its FOLDERS, linked ones too, each folder before its content; paths are relative to
     the run."""
-    with suppress(OSError), os.scandir(run / inner) as found:  # a folder that training has just deleted
-        for entry in sorted(found, key=lambda entry: entry.name):
+    with suppress(OSError), os.scandir(run / inner) as entries:  # a folder that training has just deleted
+        for entry in sorted(entries, key=lambda entry: entry.name):
             path = inner / entry.name
             yield path, entry
             known = path.parts[0] in FOLDERS and len(path.parts) < DEEPEST

@@ -24,37 +24,37 @@ def read_settings(schema: type[Settings], arguments: Sequence[str]) -> tuple[Set
     """Parse arguments into `schema`, a dataclass with defaults -> (settings, problems). A field that is a dataclass has
     the keys `field.key`."""
     settings, kinds = schema(), key_types(schema)
-    given: set[str] = set()
-    found = []
+    seen: set[str] = set()
+    problems = []
     for argument in arguments:
         key, separator, text = argument.partition("=")
         if not separator or argument.startswith("-"):
-            found.append(f"{argument}: {NOT_A_SETTING}")
+            problems.append(f"{argument}: {NOT_A_SETTING}")
         elif key not in kinds:
             near = difflib.get_close_matches(key, kinds, n=1)
             guess = f" (did you mean {near[0]}?)" if near else ""
-            found.append(f"{key}: unknown setting{guess}; there are {', '.join(kinds)}")
-        elif key in given:
-            found.append(f"{key}= is given twice")
+            problems.append(f"{key}: unknown setting{guess}; there are {', '.join(kinds)}")
+        elif key in seen:
+            problems.append(f"{key}= is given twice")
         else:
-            given.add(key)
+            seen.add(key)
             group, _, name = key.rpartition(".")
             try:
                 setattr(getattr(settings, group) if group else settings, name, convert(utf8(text), kinds[key]))
             except ValueError:
-                found.append(f"{key}={text}: must be {' or '.join(expected(kinds[key]))}")
-    return settings, found
+                problems.append(f"{key}={text}: must be {' or '.join(expected(kinds[key]))}")
+    return settings, problems
 
 
 def key_types(schema: type) -> dict[str, Any]:
     """Return the type of each key of a dataclass, including the keys of fields that are dataclasses."""
-    found: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for name, kind in get_type_hints(schema).items():
         if isinstance(kind, type) and is_dataclass(kind):
-            found |= {f"{name}.{key}": one for key, one in key_types(kind).items()}
+            types |= {f"{name}.{key}": inner for key, inner in key_types(kind).items()}
         else:
-            found[name] = kind
-    return found
+            types[name] = kind
+    return types
 
 
 def convert(text: str, kind: Any) -> Any:
@@ -92,10 +92,10 @@ def describe(config: Any, prefix: str = "", none: str = "null") -> list[str]:
         if is_dataclass(value):
             nested += ["", f"{name}: {inspect.getdoc(type(value))}", *describe(value, f"{prefix}{name}.", none)]
         else:
-            shown = none if value is None else str(value).lower() if isinstance(value, bool) else value
+            text = none if value is None else str(value).lower() if isinstance(value, bool) else value
             indent = " " * 6
             paragraph = textwrap.wrap(documented[name], width=110, initial_indent=indent, subsequent_indent=indent)
-            lines += [f"  {prefix}{name}={shown}", *paragraph]
+            lines += [f"  {prefix}{name}={text}", *paragraph]
     return lines + nested
 
 

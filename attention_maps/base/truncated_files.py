@@ -1,4 +1,4 @@
-"""One sentence where a file is truncated while it is memory-mapped (token files, rows, weights).
+"""Report in one sentence that a file was truncated while it is memory-mapped (token files, rows, weights).
 
 Reading behind the new end raises SIGBUS, which by default ends the process without a word. Python's own signal handlers
 cannot be used: they run only after the faulting instruction, which is repeated for ever.
@@ -41,7 +41,7 @@ def _end(number: int) -> None:
 
 def truncated_files() -> list[str]:
     """Return the files that are mapped beyond their end (Linux only)."""
-    found = []
+    paths = []
     with suppress(OSError):
         for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
             span, _, offset, _, _, *path = line.split(maxsplit=5)
@@ -49,5 +49,5 @@ def truncated_files() -> list[str]:
                 start, end = (int(address, 16) for address in span.split("-"))
                 with suppress(OSError):
                     if Path(path[0]).stat().st_size <= int(offset, 16) + end - start - os.sysconf("SC_PAGE_SIZE"):
-                        found.append(path[0])
-    return list(dict.fromkeys(found))
+                        paths.append(path[0])
+    return list(dict.fromkeys(paths))

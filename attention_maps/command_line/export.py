@@ -14,12 +14,11 @@ from attention_maps.base.errors import UserError
 from attention_maps.base.program import expanded
 from attention_maps.command_line.loading import also, existing_run, load, recordings
 from attention_maps.command_line.questions import MapSettings, questions
-from attention_maps.draw import pictures
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import Readout, alignment, pharaoh
 from attention_maps.record.chosen_map import ChosenMap
 
-ONLY_FOR = {"view": ".svg", "top": ".svg", "readout": ".pharaoh", "threshold": ".pharaoh", "steps": ".html"}
+ONLY_FOR = {"readout": ".pharaoh", "threshold": ".pharaoh", "steps": ".html"}
 """Settings that apply only to one format."""
 
 
@@ -30,12 +29,6 @@ class ExportSettings(MapSettings):
     to: str = ""
     """Output file: .png or .svg for an image, .csv for the weights, .pharaoh for a word alignment, .html for a
     self-contained page that opens with the selected map."""
-
-    view: Literal["map", "lines"] = "map"
-    """.svg: a heat `map`, or `lines` from each query token to the keys it attends to."""
-
-    top: int = 3
-    """.svg with view=lines: number of lines per query token."""
 
     readout: Readout = "argmax"
     """.pharaoh: `argmax` links each target token to the source token with the largest weight; `mutual` keeps the
@@ -86,7 +79,6 @@ def setting_problems(settings: ExportSettings) -> list[str]:
             "sample=all: only .pharaoh and .html support all samples; other files hold one map",
         ),
         (settings.head == "all" and suffix != ".png", "head=all: only .png supports all heads, side by side"),
-        (settings.top < 1, f"top={settings.top}: must be at least 1"),
         (not 0 < settings.threshold <= 1, f"threshold={settings.threshold}: must be above 0 and at most 1"),
         (settings.steps != "all" and settings.steps < 1, f"steps={settings.steps}: must be at least 1, or all"),
     )
@@ -99,16 +91,13 @@ def setting_problems(settings: ExportSettings) -> list[str]:
 
 
 def _png(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
+    from attention_maps.draw import pictures  # matplotlib, which no other format needs
 
     draw = pictures.heads if settings.head == "all" else pictures.picture
     return draw(asked[0]).png()
 
 
 def _svg(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
-    if settings.view == "lines":
-        from attention_maps.draw.lines import lines
-
-        return lines(asked[0], settings.top).encode()
     from attention_maps.draw.pictures import picture
 
     return picture(asked[0]).svg().encode()
@@ -126,8 +115,8 @@ def _csv(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
 
 
 def _pharaoh(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
-    found = (alignment(chosen, settings.readout, settings.threshold) for chosen in asked)
-    return "".join(pharaoh(pairs) + "\n" for pairs in found).encode()
+    alignments = (alignment(chosen, settings.readout, settings.threshold) for chosen in asked)
+    return "".join(pharaoh(pairs) + "\n" for pairs in alignments).encode()
 
 
 def _html(
@@ -139,22 +128,21 @@ def _html(
     from attention_maps.files.errors import Refusal
     from attention_maps.tensorboard.runs import as_text
 
-    found, steps = recordings(folder), store.steps(folder)
-    every = [file.stem for file in steps.values()]
-    names = list(found) if settings.steps == "all" else thinned(every, name, settings.steps)
+    files, steps = recordings(folder), store.steps(folder)
+    recorded = [file.stem for file in steps.values()]
+    names = list(files) if settings.steps == "all" else thinned(recorded, name, settings.steps)
     names += [] if name in names else [name]
     run = as_text(folder.resolve().name)
     sample = None if settings.sample in (None, "all") else asked[0].sample
     try:
-        content = page_data(run, {one: found[one] for one in names}, sample, steps)
+        content = page_data(run, {name: files[name] for name in names}, sample, steps)
     except Refusal as refusal:
         raise UserError(f"{folder}: {refusal}") from None
-    chosen = {key: getattr(asked[0], key) for key in ("kind", "layer", "head")}
-    state = {"run": run, "recording": name, **chosen, "rows": settings.rows}
-    given = {key: value for key, value in state.items() if value is not None}
-    given |= {"values": "true"} if settings.values else {}
+    state = {"run": run, "recording": name, "rows": settings.rows}
+    state |= {key: getattr(asked[0], key) for key in ("kind", "layer", "head")}
+    chosen = {key: value for key, value in state.items() if value is not None}
     count = len(content["index"]["runs"][run]["steps"])
-    return page(f"{title} · attention", content, given).encode("utf-8", "replace"), count
+    return page(f"{title} · attention", content, chosen).encode("utf-8", "replace"), count
 
 
 WRITERS: dict[str, Callable[[Sequence[ChosenMap], ExportSettings], bytes]] = {

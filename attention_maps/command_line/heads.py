@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from attention_maps.command_line.loading import also, existing_run, load
 from attention_maps.draw.labels import fitted, printable, width
-from attention_maps.record.measures import displayed, head_labels, head_measures
-from attention_maps.record.recording import KINDS, Kind, Measures, Recording
+from attention_maps.record.measures import displayed
+from attention_maps.record.recording import KINDS, Kind, Recording
 
 MEASURES = {
     "entropy": ("entropy", "{:.2f}", "mean entropy of the attention distribution, in nats"),
@@ -47,14 +47,13 @@ def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> No
     """Print the measures of each head, and its label if a rule matches."""
     with also(problems):
         _, title, recording = load(existing_run(run), settings.step)
-    measures = recording.measures or head_measures(recording.samples)  # older recordings contain only maps
-    labels = recording.labels or head_labels(head_measures(recording.samples))
+    measures = recording.measures
     print(title)
     explained = []
     for kind in KINDS:
         names = [name for name in MEASURES if measures.get(name, {}).get(kind)]
         if names:
-            print("\n" + "\n".join(_grid(_rows(recording, measures, labels, kind, names))))
+            print("\n" + "\n".join(_grid(_rows(recording, kind, names))))
         explained += [name for name in names if name not in explained]
     print()
     for name in explained:
@@ -62,10 +61,9 @@ def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> No
     print("\n".join(_scores(recording)), end="\n" if recording.scores else "")
 
 
-def _rows(
-    recording: Recording, measures: Measures, labels: dict[str, list[list[str]]], kind: Kind, names: Sequence[str]
-) -> Iterator[list[str]]:
+def _rows(recording: Recording, kind: Kind, names: Sequence[str]) -> Iterator[list[str]]:
     """Yield the cells of a table as strings: a header row, then one row per head."""
+    measures, labels = recording.measures, recording.labels
     yield [kind, "head", *(MEASURES[name][0] for name in names), "label"]
     for layer, heads in enumerate(measures[names[0]][kind]):
         for head in range(len(heads)):

@@ -27,17 +27,17 @@ class ListSettings:
 def list_recordings(folder: str, settings: ListSettings, problems: Sequence[str]) -> None:
     """Print the runs in a folder, or one run, with their recorded steps, samples and maps; many runs in one line
     each."""
-    found = recorded_runs(expanded(folder))
+    runs = recorded_runs(expanded(folder))
     if not expanded(folder).is_dir():
         problems = [*problems, f"{folder}: no such folder"]
-    elif not found:
+    elif not runs:
         problems = [*problems, f"{folder}: no attention recordings in it (attention.enabled=true creates them)"]
     if problems:
         raise UserError(*problems)
-    if len(found) > DETAILED:
-        print("\n".join(_table(found)))
+    if len(runs) > DETAILED:
+        print("\n".join(_table(runs)))
     else:
-        print("\n\n".join("\n".join(_run(run)) for run in found))
+        print("\n\n".join("\n".join(_run(run)) for run in runs))
 
 
 def _table(runs: Sequence[Path]) -> Iterator[str]:
@@ -47,11 +47,11 @@ def _table(runs: Sequence[Path]) -> Iterator[str]:
         try:
             steps, generated = store.steps(run), store.generated(run)
         except OSError as error:
-            found = [f"unreadable: {printable(str(error.filename))}: {error.strerror}"]
+            counts = [f"unreadable: {printable(str(error.filename))}: {error.strerror}"]
         else:
-            found = [f"steps {_thinned(list(map(str, steps)), 3)}"] if steps else []
-            found += [f"{len(generated)} generated"] if generated else []
-        yield f"{name}{' ' * (columns - width(name))}  {', '.join(found)}"
+            counts = [f"steps {_thinned(list(map(str, steps)), 3)}"] if steps else []
+            counts += [f"{len(generated)} generated"] if generated else []
+        yield f"{name}{' ' * (columns - width(name))}  {', '.join(counts)}"
     yield f"\n{len(runs)} runs; for samples and maps of one: python -m attention_maps list {shlex.quote(names[0])}"
 
 
@@ -87,8 +87,8 @@ def _line(name: str, text: str) -> Iterator[str]:
 
 
 def _thinned(names: Sequence[str], most: int = 12) -> str:
-    shown = names if len(names) <= most else [*names[: most - 2], "…", names[-1]]
-    return ", ".join(shown) + (f"  ({len(names)})" if len(names) > most else "")
+    listed = names if len(names) <= most else [*names[: most - 2], "…", names[-1]]
+    return ", ".join(listed) + (f"  ({len(names)})" if len(names) > most else "")
 
 
 def _text(sample: Sample, columns: int = 48) -> str:

@@ -71,17 +71,17 @@ def existing_run(run: str) -> Path:
 
 def chosen_recording(run: Path, step: str) -> tuple[str, Path]:
     """Return name and file of the requested recording. Raises UserError that lists the recordings of the run."""
-    found, steps = recordings(run), store.steps(run)
+    files, steps = recordings(run), store.steps(run)
     if step in ("first", "last"):
-        name = list((steps or found).values())[0 if step == "first" else -1].stem
+        name = list((steps or files).values())[0 if step == "first" else -1].stem
     elif step.isascii() and step.isdecimal() and len(step) < 16:
         name = store.path(run, int(step)).stem
     else:
         name = step
-    if name not in found:
-        there = ", ".join([*map(str, steps), *(name for name in found if name.startswith("generated_"))])
+    if name not in files:
+        there = ", ".join([*map(str, steps), *(name for name in files if name.startswith("generated_"))])
         raise UserError(f"step={step}: not recorded in {run}; available: {there}")
-    return name, found[name]
+    return name, files[name]
 
 
 @contextmanager
@@ -100,5 +100,5 @@ def load(run: Path, step: str) -> tuple[str, str, Recording]:
     name, file = chosen_recording(run, step)
     with reading(file):
         recording = store.load(file)
-    said = f"step {recording.step:,}" if name.startswith("step_") else f"{name} (step {recording.step:,})"
-    return name, printable(f"{run.resolve().name} · {said}"), recording
+    label = f"step {recording.step:,}" if name.startswith("step_") else f"{name} (step {recording.step:,})"
+    return name, printable(f"{run.resolve().name} · {label}"), recording

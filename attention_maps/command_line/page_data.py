@@ -37,10 +37,10 @@ def page_data(run: str, files: Mapping[str, Path], sample: int | None, measured:
             carried.append(name)
             samples = [meta["samples"][number] for number in numbers]
             metas[f"{run}|{name}"] = {"run": run, "recording": name, **meta, "samples": samples}
-            for one in (one for one in maps(header) if one.sample in numbers):
-                layer = "" if one.layer is None else one.layer
-                key = f"{run}|{name}|{numbers.index(one.sample)}|{one.kind}|{layer}|{one.what}"
-                tensors[key] = _embedded(file, one.tensor)
+            for entry in (entry for entry in maps(header) if entry.sample in numbers):
+                layer = "" if entry.layer is None else entry.layer
+                key = f"{run}|{name}|{numbers.index(entry.sample)}|{entry.kind}|{layer}|{entry.what}"
+                tensors[key] = _embedded(file, entry.tensor)
             for number in numbers:
                 for what, tensor in readouts(header, number):
                     key = f"{run}|{name}|{numbers.index(number)}|||{what}"

@@ -10,7 +10,6 @@ from typing import Literal
 from attention_maps.base.errors import UserError
 from attention_maps.record.chosen_map import ChosenMap, choose
 from attention_maps.record.recording import Kind, Recording, Rows, Tokens
-from attention_maps.record.value_weights import weighted_by_values
 
 PLACE = re.compile(r"(0|[1-9][0-9]{0,8})(?::(0|[1-9][0-9]{0,8}))?")
 """A position, `5`, or a range of positions, `5:7`."""
@@ -39,10 +38,6 @@ class MapSettings:
     """Label of a row in a decoder or cross map: the token that the row `reads` or `predicts`. Default: `predicts` in
     `cross` maps (the weights while that target token is predicted), `reads` in others."""
 
-    values: bool = False
-    """Multiply each weight by the norm of its value and rescale rows to sum to 1: the contribution of each token to the
-    output of the head."""
-
 
 def questions(title: str, recording: Recording, settings: MapSettings) -> Iterator[ChosenMap]:
     """Yield the selected maps: a single one, or one per sample, layer and head if these are `all`."""
@@ -54,12 +49,6 @@ def questions(title: str, recording: Recording, settings: MapSettings) -> Iterat
         if number not in range(-len(samples), len(samples)):
             raise UserError(f"sample={number}: there are {len(samples)}, counted from 0")
         samples = range(number % len(samples), number % len(samples) + 1)
-    if settings.values:
-        try:
-            recording = weighted_by_values(recording)
-        except LookupError as error:
-            raise UserError(f"values=true: {error.args[0]}") from None
-        title += " · weights times value norms"
     head = settings.head if isinstance(settings.head, int) else None
     for number in samples:
         try:
@@ -76,7 +65,7 @@ def questions(title: str, recording: Recording, settings: MapSettings) -> Iterat
             raise UserError(str(error.args[0])) from None
         layers = range(first.example.layers(first.kind)) if settings.layer == "all" else [first.layer]
         heads = range(len(first.example.weights[first.kind, first.layer])) if settings.head == "all" else [first.head]
-        yield from (replace(first, layer=layer, head=one) for layer in layers for one in heads)
+        yield from (replace(first, layer=layer, head=head) for layer in layers for head in heads)
 
 
 def position(text: str, tokens: Tokens) -> range:

@@ -69,7 +69,7 @@ def ranked(asked: Sequence[ChosenMap], settings: ShowSettings) -> Iterator[str]:
     yield first.origin + "\n"
     yield f"{names['query']} attends to {names['key']}"
     weights = [(question.weight(places["query"], places["key"]), question) for question in asked]
-    for weight, question in sorted(weights, key=lambda one: -np.nan_to_num(one[0])):
+    for weight, question in sorted(weights, key=lambda row: -np.nan_to_num(row[0])):
         head = "mean" if question.head is None else f"head {question.head}"
         layer = question.recording.layer_number(question.kind, question.layer)
         yield f"  layer {layer:>2} · {head:<7} {bar(weight)} {percent(weight)}"

@@ -97,8 +97,8 @@ class HeatMap:
         panels = {name: weights[:rows, :columns] for name, weights in self.panels.items()}
         queries, keys = self.rows.first(rows), self.columns.first(columns)
         note = f"first {len(queries)} × {len(keys)} of {len(self.rows)} × {len(self.columns)} tokens"
-        shown = replace(self, panels=panels, rows=queries, columns=keys, maximum=self.top())
-        return replace(shown, subtitle=f"{self.subtitle} · {note}")
+        part = replace(self, panels=panels, rows=queries, columns=keys, maximum=self.top())
+        return replace(part, subtitle=f"{self.subtitle} · {note}")
 
     def pixels(self) -> np.ndarray:
         """Return the picture [h,w,3] uint8."""
@@ -122,8 +122,8 @@ class HeatMap:
         names = (self.row_name, *_names(self.rows)[:MOST_ROWS])
         room = int(self.page_width - max(_width(name, NARROW_LABEL) for name in names) - GAP - 2 * NARROW_MARGIN)
         columns = max(1, min(len(self.columns), room // NARROW_CELL))
-        shown = self.beginning(min(columns, MOST_ROWS) if self.rows == self.columns else MOST_ROWS, columns)
-        figure, page = replace(shown, right=None)._drawn(min(40, room // len(shown.columns)), NARROW_LABEL)
+        part = self.beginning(min(columns, MOST_ROWS) if self.rows == self.columns else MOST_ROWS, columns)
+        figure, page = replace(part, right=None)._drawn(min(40, room // len(part.columns)), NARROW_LABEL)
         return figure, Bbox.from_bounds(page.x0, page.y0, (self.page_width + 1e-6) / DPI, page.height)
 
     def _drawn(self, cell: int, size: float) -> tuple[Figure, Bbox]:

@@ -37,10 +37,10 @@ def readable(piece: str, known: Container[str] | None = None) -> str:
     characters, never within a `[code]`."""
     label = ""
     for character in (piece.lstrip("▁") or piece).replace("▁", " "):
-        shown = SPACES.get(character) or printable(character, known)
-        if len(label) + len(shown) > LONGEST:
+        symbol = SPACES.get(character) or printable(character, known)
+        if len(label) + len(symbol) > LONGEST:
             return label + "…"
-        label += shown
+        label += symbol
     return label
 
 
@@ -73,8 +73,8 @@ def hundredths(weight: float) -> str:
 def width(text: str) -> int:
     """Return the width in terminal columns: 2 per full-width character, 0 per combining mark."""
     marks = ("Mn", "Me")
-    shown = (c for c in text if not unicodedata.combining(c) and unicodedata.category(c) not in marks)
-    return sum(1 + is_wide(character) for character in shown)
+    characters = (c for c in text if not unicodedata.combining(c) and unicodedata.category(c) not in marks)
+    return sum(1 + is_wide(character) for character in characters)
 
 
 def is_wide(character: str) -> bool:

@@ -8,6 +8,11 @@ class Refusal(Exception):
 
     code = 400
 
+    def __init__(self, sentence: str, code: int | None = None) -> None:
+        """code: default: that of the class."""
+        super().__init__(sentence)
+        self.code = code or self.code
+
 
 class NotThere(Refusal):
     """The requested resource does not exist or was removed."""

@@ -26,10 +26,10 @@ File = TypeVar("File")
 
 def numbered(files: Iterable[tuple[str, File]]) -> tuple[dict[int, File], dict[int, File]]:
     """Split (name, file) pairs into training steps and generated texts, each by ascending number; skip other names."""
-    found: dict[str, dict[int, File]] = {"step": {}, "generated": {}}
+    files_by_kind: dict[str, dict[int, File]] = {"step": {}, "generated": {}}
     for name, file in files:
         if match := RECORDING.fullmatch(name):
             what = "step" if match["step"] else "generated"
-            found[what][int(match[what])] = file
-    steps, generated = (dict(sorted(by_number.items())) for by_number in found.values())
+            files_by_kind[what][int(match[what])] = file
+    steps, generated = (dict(sorted(by_number.items())) for by_number in files_by_kind.values())
     return steps, generated

@@ -1,7 +1,7 @@
 """Validate the structure of a recording. All functions raise Damaged if it is invalid.
 
 Tensors are float16: `<sample>/<kind>/<layer>` [H,Q,K] with `<sample>/<kind>/<layer>/norms` [H,Q] and `/values` [H,K],
-and `<sample>/<kind>/rollout` [Q,K]; or float32, float16 in older recordings: `<sample>/attribution` [N,P,Q] and
+and `<sample>/<kind>/rollout` [Q,K]; or float32: `<sample>/attribution` [N,P,Q] and
 `<sample>/logits` [N,Q]. Metadata are JSON strings.
 H heads, Q queries, K keys, N candidate tokens, P parts of the model.
 """
@@ -133,21 +133,21 @@ def read_samples(header: Header) -> list[dict[str, Any]]:
 
 
 def read_measures(header: Header, kinds: Kinds) -> dict[str, Matrices]:
-    """Read, for each measure and kind, one number per head, or None for NaN. Older recordings have no measures."""
+    """Read, for each measure and kind, one number per head, or None for NaN."""
     measures = _parsed(header, "measures", {})
     need(isinstance(measures, dict), "its measures are not a JSON object")
     need(len(measures) <= MOST_MEASURES, f"it has {len(measures)} measures, more than the limit of {MOST_MEASURES}")
     need(all(len(name) <= LONGEST_NAME for name in measures), f"a measure's name has over {LONGEST_NAME} characters")
-    return {name: _matrices(given, kinds, is_number_or_none, f"measure {name}") for name, given in measures.items()}
+    return {name: _matrices(by_kind, kinds, is_number_or_none, f"measure {name}") for name, by_kind in measures.items()}
 
 
 def read_labels(header: Header, kinds: Kinds) -> Matrices:
-    """Read, for each kind, the label of every head, "" if it has none. Older recordings have no labels."""
+    """Read, for each kind, the label of every head, "" if it has none."""
     return _matrices(_parsed(header, "labels", {}), kinds, is_text, "labels")
 
 
 def read_scores(header: Header, kinds: Kinds) -> list[dict[str, Any]]:
-    """Read the scores against gold labels; the kind of a baseline is None. Older recordings have no scores."""
+    """Read the scores against gold labels; the kind of a baseline is None."""
     scores = _parsed(header, "scores", [])
     need(isinstance(scores, list), "its scores are not a list")
     return [_score(score, kinds, f"score {number}") for number, score in enumerate(scores)]
@@ -155,7 +155,7 @@ def read_scores(header: Header, kinds: Kinds) -> list[dict[str, Any]]:
 
 def read_parts(header: Header, samples: list[dict[str, Any]]) -> list[list[Any]]:
     """Read the parts of the model, [kind, layer, head] each, whose contributions to logits are recorded, and check the
-    shapes of the contributions. Older recordings have no parts."""
+    shapes of the contributions."""
     parts = _parsed(header, "parts", [])
     need(isinstance(parts, list) and all(map(_is_part, parts)), "its parts are invalid")
     for number, sample in enumerate(samples):
@@ -182,15 +182,14 @@ def readouts(header: Header, sample: int) -> Iterator[tuple[str, Tensor]]:
 
 
 def read_deviation(header: Header) -> float:
-    """Read the largest difference between the maps and the model's own computation: 0 in older recordings, NaN if null
-    is stored."""
+    """Read the largest difference between the maps and the model's own computation; 0 if unknown, NaN if null."""
     deviation = _parsed(header, "deviation", 0.0)
     need(is_number_or_none(deviation), "its deviation is not a number")
     return math.nan if deviation is None else float(deviation)
 
 
 def read_loss(header: Header) -> float | None:
-    """Read the mean loss per token of the examples; None in older recordings, and if the model diverged."""
+    """Read the mean loss per token of the examples; None if unknown, and if the model diverged."""
     loss = _parsed(header, "loss", None)
     need(is_number_or_none(loss), "its loss is not a number")
     return None if loss is None else float(loss)
@@ -198,12 +197,12 @@ def read_loss(header: Header) -> float | None:
 
 def read_layer_numbers(header: Header, kinds: Kinds) -> dict[str, list[int]]:
     """Read the model's own numbers of the layers of a kind, ascending; only of kinds of which some are not recorded."""
-    found = _parsed(header, "layer_numbers", {})
-    need(isinstance(found, dict) and found.keys() <= kinds.keys(), "its layer numbers are invalid")
-    for kind, numbers in found.items():
+    numbers_by_kind = _parsed(header, "layer_numbers", {})
+    need(isinstance(numbers_by_kind, dict) and numbers_by_kind.keys() <= kinds.keys(), "its layer numbers are invalid")
+    for kind, numbers in numbers_by_kind.items():
         right = is_list(numbers, is_size) and numbers == sorted(set(numbers)) and len(numbers) == kinds[kind]["layers"]
         need(right, f"its layer numbers of {kind} are not those of {kinds[kind]['layers']} layers")
-    return found
+    return numbers_by_kind
 
 
 class Map(NamedTuple):
@@ -231,16 +230,16 @@ def _parsed(header: Header, name: str, absent: object) -> Any:
     return parse_json(header.metadata[name], f"its '{name}'") if name in header.metadata else absent
 
 
-def _matrices(given: Any, kinds: Kinds, is_right: Callable[[object], bool], where: str) -> Matrices:
-    need(isinstance(given, dict), f"{where}: must be a JSON object by kind")
-    for kind, matrix in given.items():
+def _matrices(matrices: Any, kinds: Kinds, is_right: Callable[[object], bool], where: str) -> Matrices:
+    need(isinstance(matrices, dict), f"{where}: must be a JSON object by kind")
+    for kind, matrix in matrices.items():
         need(kind in kinds, f"{where}: there are no {kind} maps")
         layers, heads = kinds[kind]["layers"], kinds[kind]["heads"]
         shaped = isinstance(matrix, list) and len(matrix) == layers
         shaped = shaped and all(isinstance(row, list) and len(row) == heads for row in matrix)
         need(shaped, f"{where}: {kind} must have {layers} layers with {heads} heads")
         need(all(is_right(value) for row in matrix for value in row), f"{where}: {kind} has an invalid value")
-    return given
+    return matrices
 
 
 def _score(score: Any, kinds: Kinds, where: str) -> dict[str, Any]:

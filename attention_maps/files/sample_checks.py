@@ -15,7 +15,7 @@ Tokens = dict[str, list[Any]]
 
 
 def check_sample(entry: Any, where: str) -> dict[str, Any]:
-    """Validate one sample; fields missing in older recordings become None. Raises Damaged with the prefix `where`.
+    """Validate one sample; missing optional fields become None. Raises Damaged with the prefix `where`.
 
     Unknown keys, which a later version may add, are dropped because they are not validated.
     """
@@ -51,8 +51,8 @@ def _tokens(entry: Any, where: str) -> Tokens:
     return {"ids": ids, "pieces": pieces, "special": [int(mark) for mark in special]}
 
 
-def _are_predictions(found: Any, rows: int) -> bool:
-    return is_list(found, lambda row: is_list(row, _is_candidate)) and len(found) == rows
+def _are_predictions(predictions: Any, rows: int) -> bool:
+    return is_list(predictions, lambda row: is_list(row, _is_candidate)) and len(predictions) == rows
 
 
 def _is_candidate(entry: Any) -> bool:
@@ -89,7 +89,7 @@ def _antecedents(entry: Any, sides: Mapping[str, Tokens | None], where: str) -> 
         start, stop, _, pronoun = mention
         return 0 <= start < stop <= length and pronoun in (0, 1)
 
-    mentions = entry.get("mentions", [])  # older recordings have none
+    mentions = entry.get("mentions", [])
     need(is_list(entry.get("pairs"), is_pair), f"{where}: antecedents must be pairs of spans of its tokens")
     need(is_list(mentions, is_mention), f"{where}: mentions must be spans of its tokens, with a referent and a mark")
     return {"side": entry["side"], "pairs": entry["pairs"], "mentions": mentions}

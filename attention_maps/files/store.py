@@ -11,8 +11,8 @@
 
 and as metadata `format`, `version`, `step`, `samples` (a JSON list with the tokens, losses and predictions of each
 sample), `measures`, `labels`, `scores`, `parts`, `deviation`, `loss` and `layer_numbers` (also JSON). Readers ignore
-unknown keys; the last seven metadata keys and the last four tensors are optional, because older files lack them. The
-last two are float32 so that what is added adds up to the logits; older files have them in float16.
+unknown keys; the last seven metadata keys and the last four tensors are optional. The last two are float32, so that the
+contributions add up to the logits.
 Recordings are not stored in event files, because TensorBoard samples only ten steps of their tensors and writing them
 takes 200 times as long.
 
@@ -211,10 +211,10 @@ def load(file: str | Path) -> Recording:
     """
     with _opened(Path(file)) as (stream, header):
         recording, _ = _without_maps(header)
-        for one in sorted(checks.maps(header), key=lambda one: (one.sample, one.kind, one.layer or 0)):
-            key = one.kind if one.layer is None else (one.kind, one.layer)
-            found = getattr(recording.samples[one.sample], one.what)  # weights, norms, values or rollout
-            found[key] = _numbers(stream, one.tensor)
+        for entry in sorted(checks.maps(header), key=lambda entry: (entry.sample, entry.kind, entry.layer or 0)):
+            key = entry.kind if entry.layer is None else (entry.kind, entry.layer)
+            arrays = getattr(recording.samples[entry.sample], entry.what)  # weights, norms, values or rollout
+            arrays[key] = _numbers(stream, entry.tensor)
         samples = []
         for number, sample in enumerate(recording.samples):
             read = {what: _numbers(stream, tensor) for what, tensor in checks.readouts(header, number)}

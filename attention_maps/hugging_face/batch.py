@@ -1,4 +1,4 @@
-"""What is recorded of a batch of texts: tokens, maps and predictions, collected over the forward passes that read it.
+"""Recorded data of a batch of texts: tokens, maps and predictions, collected over the forward passes that read it.
 
 With a key/value cache, as in `generate`, each pass reads a few more tokens of the same texts. Shapes: B texts, T tokens
 of the decoder (or of the only stack), S tokens of the encoder, H heads, Q queries and K keys of one pass, V vocabulary.
@@ -139,8 +139,8 @@ class Batch:
             if logits.shape[1] == ids.shape[1]:
                 self.losses.append(F.cross_entropy(logits[:, :-1].transpose(1, 2), ids[:, 1:], reduction="none"))
         self.last = logits[:, -1]
-        values, found = logits.topk(min(PREDICTIONS, logits.shape[-1]), dim=-1)
-        self.best.append((found, (values - logits.logsumexp(dim=-1, keepdim=True)).exp()))
+        values, ids = logits.topk(min(PREDICTIONS, logits.shape[-1]), dim=-1)
+        self.best.append((ids, (values - logits.logsumexp(dim=-1, keepdim=True)).exp()))
 
     def _are_next_tokens(self, labels: Tensor, logits: Tensor) -> bool:
         """Whether labels name the next token of each row of whole texts, with padding at their ends alone."""

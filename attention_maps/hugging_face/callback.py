@@ -100,11 +100,11 @@ class AttentionCallback(TrainerCallback):
         output folder of the Trainer if there are none."""
         if self.logdir is not None:
             return Path(self.logdir).expanduser()
-        if given := os.environ.get("TENSORBOARD_LOGGING_DIR"):
-            return Path(given).expanduser()
+        if logdir := os.environ.get("TENSORBOARD_LOGGING_DIR"):
+            return Path(logdir).expanduser()
         ours = f"events.out.tfevents.*.{os.getpid()}.*"
-        found = sorted(Path(args.output_dir).rglob(ours), key=lambda file: file.stat().st_mtime)
-        return found[-1].parent if found else Path(args.output_dir)
+        event_files = sorted(Path(args.output_dir).rglob(ours), key=lambda file: file.stat().st_mtime)
+        return event_files[-1].parent if event_files else Path(args.output_dir)
 
     def _record_if_cheap(self, args: TrainingArguments, state: TrainerState, model: Any) -> None:
         if not state.is_world_process_zero or self._step == state.global_step:

@@ -1,4 +1,4 @@
-"""Our attention function, which a model of transformers calls while it is recorded.
+"""Attention function that a model of transformers calls while it is recorded.
 
 It is registered with transformers' `AttentionInterface`. It calls the function that the model used before, so that the
 model computes what it always does, and passes queries, keys and values on to the recording.
@@ -54,12 +54,13 @@ def switched(model: PreTrainedModel, see: See) -> Iterator[None]:
     try:
         for module in modules:
             _recorders[module] = see
-        for config, own in zip(configs, before, strict=True):
-            config._attn_implementation = _registered("eager" if own in ("eager", None) else "sdpa")
+        for config, implementation in zip(configs, before, strict=True):
+            config._attn_implementation = _registered("eager" if implementation in ("eager", None) else "sdpa")
         yield
     finally:
-        for config, own in zip(configs, before, strict=True):  # setting one also sets those inside it, which follow
-            config._attn_implementation = own
+        # Setting the attention of a config also sets that of the configs inside it, which follow.
+        for config, implementation in zip(configs, before, strict=True):
+            config._attn_implementation = implementation
         for module in modules:
             _recorders.pop(module, None)
 
@@ -88,8 +89,8 @@ def _attend(
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Return a layer's outputs [B,Q,H,D] as without recording, and its weights if they are known."""
-    own = AttentionInterface()["sdpa"] if function == "sdpa" else _eager(module)
-    output, weights = own(module, query, key, value, attention_mask, **kwargs)
+    attend = AttentionInterface()["sdpa"] if function == "sdpa" else _eager(module)
+    output, weights = attend(module, query, key, value, attention_mask, **kwargs)
     if see := _recorders.get(module):
         with torch.no_grad(), torch.autocast(query.device.type, enabled=False):  # which would round the weights
             states = query.detach(), key.detach(), value.detach()
@@ -101,8 +102,8 @@ def _attend(
 def _eager(module: nn.Module) -> Callable[..., Any]:
     """Return the eager attention function of a layer, which transformers defines beside its class."""
     for parent in type(module).__mro__:
-        if found := getattr(sys.modules.get(parent.__module__), "eager_attention_forward", None):
-            return found
+        if function := getattr(sys.modules.get(parent.__module__), "eager_attention_forward", None):
+            return function
     raise UserError(
         f"{type(module).__name__} has no eager attention function: load the model with attn_implementation='sdpa'"
     )

@@ -30,15 +30,16 @@ def pieces(ids: Sequence[int], tokenizer: Any) -> list[str]:
     """Return readable pieces, one per id; `#17` without a tokenizer, and for ids beyond its vocabulary."""
     if tokenizer is None:
         return [f"#{token}" for token in ids]
-    names = found = tokenizer.convert_ids_to_tokens(list(ids))
+    names = spellings = tokenizer.convert_ids_to_tokens(list(ids))
     special = set(tokenizer.all_special_ids)
     spelling = spelling_of(tokenizer)
     if spelling == "end":  # a word begins after the end of the one before
-        ended = [True, *(piece is None or piece.endswith("</w>") for piece in found)]
-        found = [piece and "▁" * after + piece.removesuffix("</w>") for piece, after in zip(found, ended, strict=False)]
+        ended = [True, *(piece is None or piece.endswith("</w>") for piece in spellings)]
+        words = zip(spellings, ended, strict=False)
+        spellings = [piece and "▁" * after + piece.removesuffix("</w>") for piece, after in words]
     return [
         f"#{token}" if name is None else name if token in special else spelled(piece, spelling)
-        for token, name, piece in zip(ids, names, found, strict=True)
+        for token, name, piece in zip(ids, names, spellings, strict=True)
     ]
 
 
@@ -72,7 +73,7 @@ def _from_bytes(piece: str) -> str:
     except UnicodeDecodeError:
         text = "".join(chr(byte) if byte < 128 else f"<0x{byte:02X}>" for byte in content)
     text = text.replace(" ", "▁").replace("\n", "↵").replace("\t", "⇥")
-    return "".join(f"<0x{ord(one):02X}>" if ord(one) < 32 or ord(one) == 127 else one for one in text)
+    return "".join(f"<0x{ord(letter):02X}>" if ord(letter) < 32 or ord(letter) == 127 else letter for letter in text)
 
 
 @lru_cache(maxsize=1)

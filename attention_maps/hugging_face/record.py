@@ -55,10 +55,10 @@ def record_attention(
 
 def core(model: nn.Module) -> PreTrainedModel:
     """Return the transformers model inside a wrapper, such as DistributedDataParallel. Raises UserError without one."""
-    found = next((module for module in model.modules() if isinstance(module, PreTrainedModel)), None)
-    if found is None:
+    inner = next((module for module in model.modules() if isinstance(module, PreTrainedModel)), None)
+    if inner is None:
         raise UserError(f"{type(model).__name__} is not a model of transformers")
-    return found
+    return inner
 
 
 class Recorded:
@@ -157,10 +157,10 @@ class Recorded:
 
     def _encoder_starts(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._reading = None
-        given = _arguments(module, args, kwargs)
+        arguments = _arguments(module, args, kwargs)
         self._encoded = self._reading = Batch(source=Side())
         assert self._encoded.source is not None
-        self._encoded.source.read(given.get("input_ids"), _length(given), given.get("attention_mask"))
+        self._encoded.source.read(arguments.get("input_ids"), _length(arguments), arguments.get("attention_mask"))
         self._calls, self._encoding = {}, True
         self.batches.append(self._encoded)
 
@@ -175,16 +175,16 @@ class Recorded:
             return
         if self._encoded is None or self._encoded.target is not None:  # otherwise this pass began with the encoder
             self._reading = None
-        given = _arguments(module, args, kwargs)
+        arguments = _arguments(module, args, kwargs)
         self._calls = {}
-        ids, length, mask = given.get("input_ids"), _length(given), given.get("attention_mask")
+        ids, length, mask = arguments.get("input_ids"), _length(arguments), arguments.get("attention_mask")
         if not self._generates:
             self._reading = Batch(source=Side())
             self.batches.append(self._reading)
             assert self._reading.source is not None
             self._reading.source.read(ids, length, mask)
             return
-        cache = given.get("past_key_values", given.get("cache"))
+        cache = arguments.get("past_key_values", arguments.get("cache"))
         seen = 0 if cache is None else int(cache.get_seq_length())
         target = self.batches[-1].target if self.batches else None
         if seen and (target is None or target.length != seen):
@@ -340,9 +340,9 @@ class Recorded:
 
 def check_layers(layers: Any) -> None:
     """Raise UserError if `layers` chooses no layer, or is not as `Layers`."""
-    given = list(layers.values()) if isinstance(layers, Mapping) else [layers]
-    lists = all(isinstance(one, Collection) and not isinstance(one, str) for one in given)
-    numbers = [number for one in given for number in one] if lists else []
+    choices = list(layers.values()) if isinstance(layers, Mapping) else [layers]
+    lists = all(isinstance(choice, Collection) and not isinstance(choice, str) for choice in choices)
+    numbers = [number for choice in choices for number in choice] if lists else []
     if layers is not None and not (numbers and all(isinstance(number, Integral) for number in numbers)):
         raise UserError(f"layers={layers!r}: give numbers, layers=[4, 11], or numbers by kind, layers={{'cross': [5]}}")
 
@@ -363,7 +363,7 @@ def _arguments(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any])
     return {**bound, **bound.get("kwargs", {})}
 
 
-def _length(given: dict[str, Any]) -> int:
+def _length(arguments: dict[str, Any]) -> int:
     """Return the number of tokens of a pass; 0 if it reads neither ids nor vectors."""
-    read = given.get("inputs_embeds") if given.get("input_ids") is None else given["input_ids"]
+    read = arguments.get("inputs_embeds") if arguments.get("input_ids") is None else arguments["input_ids"]
     return 0 if read is None else read.shape[1]

@@ -28,10 +28,10 @@ def recording_of(
 ) -> Recording:
     """Return one sample for each text of the batches. counts: layers of the model, by kind. Raises UserError if a map
     is too large for a file."""
-    kept = [batch for batch in batches if batch.maps]
-    numbers = {kind: sorted({layer for batch in kept for k, layer in batch.maps if k == kind}) for kind in KINDS}
+    recorded = [batch for batch in batches if batch.maps]
+    numbers = {kind: sorted({layer for batch in recorded for k, layer in batch.maps if k == kind}) for kind in KINDS}
     samples: list[Sample] = []
-    for batch in kept:
+    for batch in recorded:
         samples += _samples(batch, of_sides(tokenizers), numbers, counts)
     if names and len(names) != len(samples):
         raise UserError(f"{len(names)} names for {len(samples)} texts")
@@ -40,7 +40,7 @@ def recording_of(
     return replace(
         recording_of_samples(named, step),
         deviation=deviation,
-        layer_numbers={kind: tuple(found) for kind, found in numbers.items() if found != list(range(len(found)))},
+        layer_numbers={kind: tuple(layers) for kind, layers in numbers.items() if layers != list(range(len(layers)))},
     )
 
 
@@ -51,7 +51,7 @@ def _samples(
     norms = {key: torch.cat(parts, dim=2) for key, parts in batch.norms.items()}
     texts = max(len(weights) for weights in maps.values())
     predicted = batch.predictions()
-    found = []
+    samples = []
     for text in range(texts):
         source, source_positions = _side(batch.source, _keys(maps, "encoder", "cross"), text, texts, tokenizers[0])
         length = batch.target.length if batch.target else 0
@@ -67,7 +67,7 @@ def _samples(
             columns = positions if kind == "decoder" else source_positions
             weights[key] = _halved(every[row][:, queries][:, :, columns])
             strengths[key] = _halved(norms[kind, layer][row][:, queries])
-        found.append(
+        samples.append(
             Sample(
                 reads=target,
                 predicts=predicts,
@@ -79,11 +79,11 @@ def _samples(
                 length=len(target),
                 source_length=len(source) if source_positions else 0,
                 rollout={
-                    kind: found for kind, found in rollouts(weights).items() if len(numbers[kind]) == counts[kind]
+                    kind: mixed for kind, mixed in rollouts(weights).items() if len(numbers[kind]) == counts[kind]
                 },
             )
         )
-    return found
+    return samples
 
 
 def _keys(maps: dict[Key, Tensor], *kinds: str) -> int:

@@ -1,4 +1,4 @@
-"""Record what a transformers model attends to in given texts, without disturbing its training."""
+"""Record the attention of a transformers model on given texts, without side effects on its training."""
 
 from __future__ import annotations
 

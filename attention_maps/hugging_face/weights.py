@@ -53,9 +53,9 @@ def visible(mask: Tensor) -> Tensor:
     return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
 
 
-def is_causal(module: nn.Module, given: bool | None) -> bool:
+def is_causal(module: nn.Module, argument: bool | None) -> bool:
     """Whether a layer without a mask hides later keys, as transformers' own attention functions decide."""
-    return getattr(module, "is_causal", True) if given is None else given
+    return getattr(module, "is_causal", True) if argument is None else argument
 
 
 def deviation(weights: Tensor, value: Tensor, mask: Tensor | None, output: Tensor) -> tuple[Tensor, float]:

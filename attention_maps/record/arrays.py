@@ -50,10 +50,10 @@ def recording_of_arrays(
     sides = {"text": _tokens(text), "source": _tokens(source or ())}
     maps: dict[Key, np.ndarray] = {}
     strengths: dict[Key, np.ndarray] = {}
-    for kind, given in weights.items():
+    for kind, values in weights.items():
         if kind not in KINDS:
             raise UserError(f"{kind}: no such kind of attention; there are {', '.join(KINDS)}")
-        array = _array(given)
+        array = _array(values)
         rows, columns = "source" if kind == "encoder" else "text", "text" if kind == "decoder" else "source"
         _check(kind, array, len(sides[rows]), len(sides[columns]))
         for layer, heads in enumerate(array):
@@ -93,29 +93,29 @@ def recording_of_cache(
     row: of the batch. Layers that are not in the cache are left out. Norms of head outputs are taken from `hook_z`.
     Raises UserError like `recording_of_arrays`, and if there are no weights.
     """
-    found: dict[Kind | None, dict[int, np.ndarray]] = {}
+    maps: dict[Kind | None, dict[int, np.ndarray]] = {}
     norms: dict[Kind | None, dict[int, np.ndarray]] = {}
     for key in cache.keys():  # noqa: SIM118 (a cache of TransformerLens iterates over its values)
         for pattern, kind in PATTERNS.items():
             if match := re.fullmatch(pattern, key):
                 layer = int(match[1])
-                found.setdefault(kind, {})[layer] = _row(cache[key], row, 3)
+                maps.setdefault(kind, {})[layer] = _row(cache[key], row, 3)
                 outputs = key.replace("hook_pattern", "hook_z")
                 if outputs in cache.keys():  # noqa: SIM118
                     heads = _row(cache[outputs], row, 3)  # [Q,H,D]
                     norms.setdefault(kind, {})[layer] = np.linalg.norm(heads.astype(np.float32), axis=-1).T
-    if not found:
+    if not maps:
         raise UserError("the cache has no attention weights; run_with_cache calls them blocks.0.attn.hook_pattern, …")
-    if None in found:
-        causal = not any(np.triu(weights, 1).any() for weights in found[None].values())
+    if None in maps:
+        causal = not any(np.triu(weights, 1).any() for weights in maps[None].values())
         alone: Kind = "decoder" if causal else "encoder"
-        found, norms = {alone: found[None]}, {alone: norms.get(None, {})}
-    numbers = {kind: sorted(layers) for kind, layers in found.items()}
-    weights: dict[Any, Any] = {kind: np.stack([found[kind][layer] for layer in numbers[kind]]) for kind in found}
+        maps, norms = {alone: maps[None]}, {alone: norms.get(None, {})}
+    numbers = {kind: sorted(layers) for kind, layers in maps.items()}
+    weights: dict[Any, Any] = {kind: np.stack([maps[kind][layer] for layer in numbers[kind]]) for kind in maps}
     strengths: dict[Any, Any] = {
         kind: np.stack([layers[layer] for layer in numbers[kind]])
         for kind, layers in norms.items()
-        if layers.keys() == found[kind].keys()
+        if layers.keys() == maps[kind].keys()
     }
     recording = recording_of_arrays(weights, text, source, step=step, name=name, norms=strengths)
     partial = {str(kind): tuple(chosen) for kind, chosen in numbers.items() if chosen != list(range(len(chosen)))}
@@ -147,12 +147,12 @@ def recording_of_samples(samples: Sequence[Sample], step: int) -> Recording:
 
 def rollouts(weights: Mapping[Key, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the rollout [Q,K] float16 of each kind of self-attention, of the weights [H,Q,K] of all its layers."""
-    found = {}
+    rollout_by_kind = {}
     for kind in ("encoder", "decoder"):
         layers = [weights[key].mean(axis=0) for key in sorted(weights) if key[0] == kind]
         if layers:
-            found[kind] = rollout(layers).astype(np.float16)
-    return found
+            rollout_by_kind[kind] = rollout(layers).astype(np.float16)
+    return rollout_by_kind
 
 
 def _array(values: Any) -> np.ndarray:
@@ -178,5 +178,5 @@ def _check(kind: str, array: np.ndarray, rows: int, columns: int) -> None:
 
 
 def _tokens(pieces: Sequence[str]) -> Tokens:
-    shown = tuple(re.sub("^ ", "▁", piece).replace("\n", "↵").replace("\t", "⇥") for piece in pieces)
-    return Tokens(tuple(range(len(shown))), shown, tuple(bool(SPECIAL.fullmatch(piece)) for piece in pieces))
+    labels = tuple(re.sub("^ ", "▁", piece).replace("\n", "↵").replace("\t", "⇥") for piece in pieces)
+    return Tokens(tuple(range(len(labels))), labels, tuple(bool(SPECIAL.fullmatch(piece)) for piece in pieces))

@@ -105,7 +105,7 @@ def choose(
     Raises LookupError or ValueError if the map is not recorded.
     """
     example = recording.samples[sample]
-    recorded: list[Kind] = [each for each in reversed(KINDS) if example.layers(each)]
+    recorded: list[Kind] = [name for name in reversed(KINDS) if example.layers(name)]
     kind = kind or (recorded[0] if recorded else "decoder")
     rows = rows or default_rows(kind)
     _, layer = example.key(kind, max(example.layers(kind) - 2, 0) if layer is None else layer)

@@ -90,7 +90,7 @@ class Example:
     def cut(self, length: int) -> Example:
         """Truncate each side to the first `length` tokens."""
         sides = ("target_ids", "target_pieces", "next_ids", "next_pieces", "source_ids", "source_pieces")
-        shorter: dict[str, Any] = {side: kept[:length] for side in sides if (kept := getattr(self, side)) is not None}
+        shorter: dict[str, Any] = {side: ids[:length] for side in sides if (ids := getattr(self, side)) is not None}
         links = None if self.links is None else [link for link in self.links if max(link) < length]
         antecedents = None if self.antecedents is None else self.antecedents.cut(length)
         return replace(self, **shorter, links=links, antecedents=antecedents)

@@ -102,10 +102,10 @@ def head_measures(samples: Sequence[Sample]) -> Measures:
     counts: dict[str, list[int]] = {}  # heads of each layer
     for kind in KINDS:
         for sample in samples:
-            found = measures_of(sample, kind)
-            if found:
+            measured = measures_of(sample, kind)
+            if measured:
                 counts[kind] = [len(sample.weights[kind, layer]) for layer in range(sample.layers(kind))]
-            for name, heads in found.items():
+            for name, heads in measured.items():
                 collected.setdefault(name, {}).setdefault(kind, []).append(heads)
     return {
         name: {
@@ -147,8 +147,8 @@ def _names(head: dict[str, float]) -> list[str]:
         "alignment": aligns,
         **{label: head.get(name, 0) >= 0.5 for name, label in BY_WEIGHT},
     }
-    found = [label for label, holds in rules.items() if holds]
-    return found or (["broad"] if head["spread"] >= 0.8 else [])
+    names = [label for label, holds in rules.items() if holds]
+    return names or (["broad"] if head["spread"] >= 0.8 else [])
 
 
 BETWEEN = ", "

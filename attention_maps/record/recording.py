@@ -75,7 +75,7 @@ class Score:
     """The scored row of each word or pronoun."""
 
     count: int | None = None
-    """Number of scored pronouns or sentence pairs; None if unknown, as in older recordings."""
+    """Number of scored pronouns or sentence pairs; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ class Tokens:
                 starts[len(joined) + len(piece) - len(piece.lstrip("▁"))] = position
                 stops[len(joined) + len(piece.rstrip("▁"))] = position + 1
             joined += piece
-        found = [at for at in starts if text and joined.startswith(text, at) and at + len(text) in stops]
-        return [range(starts[at], stops[at + len(text)]) for at in found]
+        matches = [at for at in starts if text and joined.startswith(text, at) and at + len(text) in stops]
+        return [range(starts[at], stops[at + len(text)]) for at in matches]
 
 
 class Prediction(NamedTuple):
@@ -202,12 +202,11 @@ class Sample:
 
     values: dict[Key, np.ndarray] = field(default_factory=dict, repr=False)
     """Norm of each head's value vector per key [H,K] float16, after the output projection (Kobayashi et al. 2020).
-    Weight times norm is the contribution of the key. Empty in files of an older version."""
+    Weight times norm is the contribution of the key. Empty if unknown."""
 
     attribution: np.ndarray | None = field(default=None, repr=False)
     """What each part of the model, in the order of `Recording.parts`, adds to the logits of the tokens in `candidates`,
-    [N,P,T] float32: direct logit attribution. The mean logit of the vocabulary is subtracted. float16 or None in older
-    files."""
+    [N,P,T] float32: direct logit attribution. The mean logit of the vocabulary is subtracted. None if unknown."""
 
     logits: np.ndarray | None = field(default=None, repr=False)
     """The model's own logits of the same tokens minus the mean logit, [N,T]: the sums of `attribution`, in its format,
@@ -215,7 +214,7 @@ class Sample:
 
     lens: tuple[tuple[tuple[Prediction, ...], ...], ...] = ()
     """Most likely next tokens [L-1][T] if the model ended after each layer but the last (logit lens); the last layer is
-    `predictions`. Empty in files of an older version."""
+    `predictions`. Empty if unknown."""
 
     rollout: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     """Attention rollout over all layers [Q,K] float16 by kind (encoder, decoder) (Abnar & Zuidema 2020)."""
@@ -291,11 +290,11 @@ class Recording:
     about 1e-6 in float32, 1e-2 in bfloat16. A larger value means that the maps do not match the model."""
 
     parts: tuple[Part, ...] = ()
-    """Parts of the model whose contributions are recorded; empty in files of an older version."""
+    """Parts of the model whose contributions are recorded; empty if there are none."""
 
     loss: float | None = None
-    """Mean loss per token of the examples that the model did not write itself, in nats; None if there are none, and in
-    files of an older version."""
+    """Mean loss per token of the examples that the model did not write itself, in nats; None if there are none or they
+    are unknown."""
 
     layer_numbers: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """The model's own numbers of the layers of a kind, `{"decoder": (5, 11)}`, if only some are recorded. Everywhere

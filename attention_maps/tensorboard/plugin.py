@@ -84,13 +84,13 @@ class AttentionPlugin(base_plugin.TBPlugin):
 
     def _index(self, request: Request) -> Response:
         """List all runs with their recordings, in ascending order, and name the run that recorded last."""
-        found = self._runs.find()
+        by_name = self._runs.find()
         runs = {
             name: {"steps": list(run.steps), "generated": list(run.generated)}
             | ({"asked": asked} if (asked := self.questions.listed(name)) else {})
-            for name, run in found.items()
+            for name, run in by_name.items()
         }
-        return _json(request, {"runs": runs, "newest": newest(found), "logdir": self._logdir})
+        return _json(request, {"runs": runs, "newest": newest(by_name), "logdir": self._logdir})
 
     def _meta(self, request: Request) -> Response:
         """Return everything but the tensors of a recording. Arguments: `run`, `recording`."""

@@ -6,6 +6,8 @@ import atexit
 import contextlib
 import os
 import re
+import shutil
+import tempfile
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -14,7 +16,6 @@ from typing import Any, NamedTuple
 from attention_maps.files.errors import NotThere, Refusal
 from attention_maps.files.file_names import ASKED
 from attention_maps.files.header import opened
-from attention_maps.tensorboard.temporary_folder import TemporaryFolder
 from attention_maps.tensorboard.worker_process import WorkerProcess
 
 LARGEST_CONFIG = 2**20
@@ -43,21 +44,21 @@ class Asked(NamedTuple):
 
 
 class Questions:
-    """Asks the worker process and keeps its last answers. Thread-safe. Nothing is created before the first question."""
+    """Forwards questions to the worker process, started by the first one, and keeps its last answers. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._asked: OrderedDict[tuple[str, int], Asked] = OrderedDict()  # by run and number, the oldest first
         self._last: dict[str, int] = {}  # the last number given in each run
         self._files = 0
-        self._started: tuple[WorkerProcess, TemporaryFolder] | None = None
+        self._started: tuple[WorkerProcess, Path] | None = None
 
-    def _start(self) -> tuple[WorkerProcess, TemporaryFolder]:
+    def _start(self) -> tuple[WorkerProcess, Path]:
         """Return the process that answers, and the folder of its recordings."""
         with self._lock:
             if self._started is None:
-                folder = TemporaryFolder()
-                self._started = WorkerProcess(str(folder.path)), folder
+                folder = Path(tempfile.mkdtemp(prefix="attention-questions-"))
+                self._started = WorkerProcess(str(folder)), folder
                 atexit.register(self.close)
             return self._started
 
@@ -71,7 +72,7 @@ class Questions:
         if self._started:
             worker, folder = self._started
             worker.close()
-            folder.remove()
+            shutil.rmtree(folder, ignore_errors=True)
 
     def ask(self, run: str, folder: str, question: dict[str, Any]) -> dict[str, Any]:
         """Answer a question about a run, whose recordings are in `folder`: {recording, whole_recording, …answer}.
@@ -79,21 +80,20 @@ class Questions:
         `after` of the question is the last number that the browser has seen, possibly given by an earlier TensorBoard,
         whose answers the page still has in memory. Raises Refusal.
         """
-        if unknown := sorted(set(question) - {*KEYS, "run", "after"}):
-            raise Refusal(f"'{unknown[0][:40]}' is not part of a question")
+        _refuse_others(question, {*KEYS, "run", "after"}, "a question")
         after = question.get("after", 0)
         if type(after) is not int or after < 0:
             raise Refusal("'after' must be the number of an answer, or 0")
         after = min(after, LAST_NUMBER)
-        worker, kept = self._start()
+        worker, recordings = self._start()
         with self._lock:
             self._files += 2
-            to, whole_to = (str(kept.path / f"{self._files - one:05d}.safetensors") for one in (0, 1))
-        given = {key: question[key] for key in KEYS if key in question}
+            to, whole_to = (str(recordings / f"{self._files - back:05d}.safetensors") for back in (0, 1))
+        parts = {key: question[key] for key in KEYS if key in question}
         paths = {"run": str(Path(folder).absolute().parent), "to": to, "whole_to": whole_to}
-        kept.create_again()
+        recordings.mkdir(mode=0o700, exist_ok=True)  # a cleaner of temporary files may have removed it
         try:
-            answer = worker.ask(given | paths)
+            answer = worker.ask(parts | paths)
         except BaseException:
             for path in (to, whole_to):
                 with contextlib.suppress(OSError):
@@ -105,7 +105,7 @@ class Questions:
             self._last[run] = number
         changed = answer.get("whole") is not None
         named = {"run": run, "recording": self._id(number), "whole_recording": self._id(whole) if changed else None}
-        asked = {key: given[key] for key in ("removed", "how", "patch") if key in given}
+        asked = {key: parts[key] for key in ("removed", "how", "patch") if key in parts}
         if changed:
             self._keep((run, whole), Asked(whole_to, of_the_whole_model(answer) | {"recording": self._id(whole)}))
         self._keep((run, number), Asked(to, named | {"asked": asked} | answer))
@@ -113,33 +113,31 @@ class Questions:
 
     def circuits(self, folder: str, question: dict[str, Any]) -> dict[str, Any]:
         """Answer what the weights of a head of a run say, whose recordings are in `folder`. Raises Refusal."""
-        if unknown := sorted(set(question) - {*CIRCUIT_KEYS, "run"}):
-            raise Refusal(f"'{unknown[0][:40]}' is not part of a question about a head")
+        _refuse_others(question, {*CIRCUIT_KEYS, "run"}, "a question about a head")
         if "circuit" not in question:
             raise Refusal("'circuit' must be a head, [kind, layer, head]")
         return self.worker.ask(question | {"run": str(Path(folder).absolute().parent)})
 
     def effects(self, run: str, folder: str, question: dict[str, Any]) -> dict[str, Any]:
         """Answer what each head alone does in the text of an earlier answer of a run. Raises Refusal."""
-        if unknown := sorted(set(question) - {*EFFECTS_KEYS, "run"}):
-            raise Refusal(f"'{unknown[0][:40]}' is not part of a question about each head")
+        _refuse_others(question, {*EFFECTS_KEYS, "run"}, "a question about each head")
         recording = question.get("recording")
         if not isinstance(recording, str):
             raise Refusal("'recording' must be that of an answer, such as asked_00002")
-        found = self._find(run, recording)
-        of = {"run": str(Path(folder).absolute().parent), "checkpoint": found.answer["checkpoint"]}
-        return self.worker.ask(of | {"effects": found.path, "how": question.get("how", "zero")})
+        asked = self._find(run, recording)
+        model = {"run": str(Path(folder).absolute().parent), "checkpoint": asked.answer["checkpoint"]}
+        return self.worker.ask(model | {"effects": asked.path, "how": question.get("how", "zero")})
 
     def listed(self, run: str) -> list[int]:
         """Return the numbers of the recordings of a run, ascending."""
         with self._lock:
-            return sorted(number for of, number in self._asked if of == run)
+            return sorted(number for name, number in self._asked if name == run)
 
     def clear(self, run: str) -> None:
         """Forget the answers of a run, with their recordings. Their numbers are not given again."""
         with self._lock:
-            for place in [place for place in self._asked if place[0] == run]:
-                self._forget(place)
+            for key in [key for key in self._asked if key[0] == run]:
+                self._forget(key)
 
     def path(self, run: str, recording: str) -> str:
         """Return the path of a recording such as `asked_00001`. Raises NotThere."""
@@ -157,28 +155,33 @@ class Questions:
             raise NotThere(f"the answer '{recording[:40]}' is not kept (any more): ask again")
         return asked
 
-    def _keep(self, place: tuple[str, int], asked: Asked) -> None:
+    def _keep(self, key: tuple[str, int], asked: Asked) -> None:
         with self._lock:
-            self._asked[place] = asked
-            sizes = {one: _size(kept.path) for one, kept in self._asked.items()}
+            self._asked[key] = asked
+            sizes = {key: _size(asked.path) for key, asked in self._asked.items()}
             while len(sizes) > 2 and (len(sizes) > KEPT or sum(sizes.values()) > LARGEST):
                 oldest = next(iter(self._asked))
                 del sizes[oldest]
                 self._forget(oldest)
 
-    def _forget(self, place: tuple[str, int]) -> None:
+    def _forget(self, key: tuple[str, int]) -> None:
         with contextlib.suppress(OSError):
-            Path(self._asked.pop(place).path).unlink()
+            Path(self._asked.pop(key).path).unlink()
 
     @staticmethod
     def _id(number: int) -> str:
         return f"asked_{number:05d}"
 
 
+def _refuse_others(question: dict[str, Any], keys: set[str], name: str) -> None:
+    if unknown := sorted(set(question) - keys):
+        raise Refusal(f"'{unknown[0][:40]}' is not part of {name}")
+
+
 def of_the_whole_model(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the part of an answer that belongs to the recording of the whole model."""
     rows = [[[token, piece, before, None] for token, piece, _, before in row] for row in answer.get("next", [])]
-    rows = [sorted(row, key=lambda one: -(one[2] or 0.0)) for row in rows]
+    rows = [sorted(row, key=lambda token: -(token[2] or 0.0)) for row in rows]
     return answer | answer["whole"] | {"next": rows, "whole": None, "whole_recording": None, "asked": {}}
 
 
@@ -202,20 +205,20 @@ def both_directions(folder: str) -> bool:
 def checkpoints(folder: str) -> list[dict[str, Any]]:
     """Return the kept checkpoints of a run, whose recordings are in `folder`, by step: {name, step, best, last}; also
     the early weights of steps without a checkpoint."""
-    kept = Path(folder).absolute().parent / "checkpoints"
+    folder = str(Path(folder).absolute().parent / "checkpoints")
     links = {}
     for link in ("best", "last"):
         with contextlib.suppress(OSError):
-            links[link] = os.path.basename(os.readlink(kept / link))  # noqa: PTH115, PTH119 (a link to itself)
+            links[link] = os.path.basename(os.readlink(f"{folder}/{link}"))  # noqa: PTH115, PTH119 (a link to itself)
     try:
-        names = sorted(entry.name for entry in os.scandir(kept) if entry.is_dir(follow_symlinks=False))
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
-    found = [(int(match[1]), name) for name in names if (match := STEP.fullmatch(name))]
-    steps = {step for step, _ in found}
+    saved = [(int(match[1]), name) for name in names if (match := STEP.fullmatch(name))]
+    steps = {step for step, _ in saved}
     early = [(int(match[1]), name) for name in names if (match := WEIGHTS.fullmatch(name))]
-    found += [one for one in early if one[0] not in steps]
+    saved += [(step, name) for step, name in early if step not in steps]
     return [
         {"name": name, "step": step, "best": links.get("best") == name, "last": links.get("last") == name}
-        for step, name in sorted(found)
+        for step, name in sorted(saved)
     ]

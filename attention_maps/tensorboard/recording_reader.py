@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
-import sys
 import threading
-from array import array
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from attention_maps.files import recording_checks as checks
@@ -16,41 +13,21 @@ from attention_maps.files.errors import NotThere, Refusal
 from attention_maps.files.header import Tensor, opened, read_header, read_tensor
 from attention_maps.files.recording_checks import Matrices
 
-REMEMBERED = 64_000_000  # bytes: the measures of 5,000 recordings of 6 layers with 8 heads, or 20,000 smaller ones
-
-Matrix = tuple[str, str, int, int]
-"""One number per head: name of the measure, kind, number of layers, number of heads."""
+REMEMBERED = 1_000
+"""Number of recordings whose measures are kept in memory: five runs of 200 steps."""
 
 
 class Measures(NamedTuple):
-    """The measures of a recording as one array, a tenth of the memory of nested lists, with its labels and loss, the
-    number of examples of each score, and the scores of rules that need no model."""
+    """Measures, labels and scores of a recording, as shown by the curves."""
 
-    matrices: tuple[Matrix, ...]
-    numbers: array[float]  # of all matrices, by layer and head; NaN for None
+    matrices: dict[str, Matrices]
+    """One number per head, or None for NaN, by measure and kind: [layer][head]."""
     labels: Matrices
     loss: float | None
     counts: dict[str, int]
+    """Number of examples of each score."""
     baselines: dict[str, dict[str, float]]
-
-    def unpacked(self) -> Iterator[tuple[str, str, list[list[float | None]]]]:
-        """Yield name of the measure, kind and [layer][head] of each matrix."""
-        numbers = [None if number != number else number for number in self.numbers]
-        start = 0
-        for name, kind, layers, heads in self.matrices:
-            end = start + layers * heads
-            yield name, kind, [numbers[row : row + heads] for row in range(start, end, heads)]
-            start = end
-
-    @property
-    def size(self) -> int:
-        """The approximate size in bytes, with the entry in the cache."""
-        heads = sum(len(row) for matrix in self.labels.values() for row in matrix)
-        return (
-            800
-            + 8 * (len(self.numbers) + heads)
-            + 100 * (len(self.matrices) + len(self.counts) + sum(map(len, self.baselines.values())))
-        )
+    """Scores of rules that need no model, by measure and rule."""
 
 
 Version = tuple[str, int, int, int]
@@ -63,7 +40,6 @@ class RecordingReader:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._measures: OrderedDict[Version, Measures] = OrderedDict()  # least recently used first
-        self._size = 0
 
     def meta(self, path: str) -> dict[str, Any]:
         """Read everything except the tensors: step, samples, kinds, measures, labels and scores."""
@@ -94,8 +70,9 @@ class RecordingReader:
                 continue
         curves: dict[str, dict[str, list[Any]]] = {}
         for number, measures in enumerate(read.values()):
-            for measure, kind, matrix in measures.unpacked():
-                curves.setdefault(measure, {}).setdefault(kind, [None] * len(read))[number] = matrix
+            for measure, by_kind in measures.matrices.items():
+                for kind, matrix in by_kind.items():
+                    curves.setdefault(measure, {}).setdefault(kind, [None] * len(read))[number] = matrix
         kinds = dict.fromkeys(kind for measures in read.values() for kind in measures.labels)
         return {
             "steps": list(read),
@@ -117,42 +94,16 @@ class RecordingReader:
                     return self._measures[key]
             header = read_header(file)
             kinds = checks.read_kinds(header)
-            numbers = checks.read_measures(header, kinds)
             scores = checks.read_scores(header, kinds)
             counts = {score["measure"]: score["count"] for score in scores if score["count"]}
             baselines: dict[str, dict[str, float]] = {}
             for score in scores:
                 if score["kind"] is None and score["value"] is not None:
                     baselines.setdefault(score["measure"], {})[score["name"]] = score["value"]
-            measures = packed(numbers, checks.read_labels(header, kinds), checks.read_loss(header), counts, baselines)
+            matrices, labels = checks.read_measures(header, kinds), checks.read_labels(header, kinds)
+            measures = Measures(matrices, labels, checks.read_loss(header), counts, baselines)
         with self._lock:
-            if key not in self._measures:
-                # Recordings of one model have the same matrices: one object describes those of all.
-                latest = next(reversed(self._measures.values()), measures).matrices
-                measures = measures._replace(matrices=latest if latest == measures.matrices else measures.matrices)
-                self._measures[key] = measures
-                self._size += measures.size
-            while self._size > REMEMBERED:
-                _, dropped = self._measures.popitem(last=False)
-                self._size -= dropped.size
+            self._measures[key] = measures
+            while len(self._measures) > REMEMBERED:
+                self._measures.popitem(last=False)
         return measures
-
-
-def packed(
-    measures: dict[str, Matrices],
-    labels: Matrices,
-    loss: float | None,
-    counts: dict[str, int],
-    baselines: dict[str, dict[str, float]],
-) -> Measures:
-    """Pack measures, [layer][head] by measure and kind. Equal labels of all recordings share their memory."""
-    found = [(name, kind, matrix) for name, by_kind in measures.items() for kind, matrix in by_kind.items()]
-    numbers = (math.nan if n is None else n for _, _, matrix in found for row in matrix for n in row)
-    return Measures(
-        tuple((name, kind, len(matrix), len(matrix[0])) for name, kind, matrix in found),
-        array("d", numbers),
-        {kind: [[sys.intern(label) for label in row] for row in matrix] for kind, matrix in labels.items()},
-        loss,
-        counts,
-        baselines,
-    )

@@ -1,4 +1,4 @@
-"""Who may ask: only TensorBoard's own page, under a name of this machine, and only a little at a time."""
+"""Access checks: requests must come from TensorBoard's own page, name this machine and be small."""
 
 from __future__ import annotations
 
@@ -21,42 +21,24 @@ HOSTS = "ATTENTION_HOSTS"
 """Environment variable with further names under which the tab answers, separated by commas."""
 
 
-class Foreign(Refusal):
-    """A request of a page of another origin."""
-
-    code = 403
-
-
-class WrongType(Refusal):
-    """A request whose content is not JSON."""
-
-    code = 415
-
-
-class TooLarge(Refusal):
-    """A request with too much content, or of unknown length."""
-
-    code = 413
-
-
 def posted_json(request: Request) -> dict[str, Any]:
     """Return the JSON object that a request contains. Raises Refusal."""
     if request.mimetype != "application/json":
-        raise WrongType("a question must be application/json")
+        raise Refusal("a question must be application/json", 415)
     length = request.content_length
     if length is None or length > LARGEST:
-        raise TooLarge(f"a question must have a length of at most {LARGEST:,} bytes")
+        raise Refusal(f"a question must have a length of at most {LARGEST:,} bytes", 413)
     try:
-        given = json.loads(request.get_data(cache=False).decode("utf-8"), parse_constant=_refuse_constant)
+        question = json.loads(request.get_data(cache=False).decode("utf-8"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError, HTTPException) as error:
         raise Refusal("the question is not JSON") from error
-    if not isinstance(given, dict):
+    if not isinstance(question, dict):
         raise Refusal("the question is not a JSON object")
-    return given
+    return question
 
 
 def check_asker(request: Request, name: str | None = None) -> None:
-    """Raise Foreign unless a request comes from TensorBoard's own page, or from a program, and names this machine.
+    """Raise Refusal unless a request comes from TensorBoard's own page, or from a program, and names this machine.
     name: the one that `tensorboard --host` was given.
 
     Browsers say in Sec-Fetch-Site, or in Origin, where a request comes from; programs need not. A page of another
@@ -73,7 +55,7 @@ def check_asker(request: Request, name: str | None = None) -> None:
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     # Sec-Fetch-Site decides: behind a proxy, the host may differ from that in Origin.
     if not (site in ("same-origin", "none") if site else origin is None or _split(origin).netloc == request.host):
-        raise Foreign("only the page of this TensorBoard may ask")
+        raise Refusal("only the page of this TensorBoard may ask", 403)
     host = (_split(f"//{request.host}").hostname or "").removesuffix(".")
     if host == "localhost" or host.endswith(".localhost"):
         return
@@ -81,25 +63,26 @@ def check_asker(request: Request, name: str | None = None) -> None:
         ipaddress.ip_address(host)
         return
     secure = site is not None or _split(origin or "").scheme == "https"
-    listed = {each.strip().lower() for each in (name or "", *os.environ.get(HOSTS, "").split(","))} - {""}
+    listed = {listed.strip().lower() for listed in (name or "", *os.environ.get(HOSTS, "").split(","))} - {""}
     if not secure and host not in listed and host not in _machine_names():
-        raise Foreign(
+        raise Refusal(
             f"the name '{host[:80]}' may belong to somebody else: open TensorBoard by an IP address or as localhost, or"
-            f" start it with the environment variable {HOSTS}={host[:80]}"
+            f" start it with the environment variable {HOSTS}={host[:80]}",
+            403,
         )
 
 
 @functools.cache
 def _machine_names() -> frozenset[str]:
     """Return the names of this machine; looking up the full one may take seconds."""
-    return frozenset(found.lower() for found in (socket.gethostname(), socket.getfqdn()))
+    return frozenset(name.lower() for name in (socket.gethostname(), socket.getfqdn()))
 
 
 def _split(address: str) -> SplitResult:
     try:
-        found = urlsplit(address)
-        found.hostname  # noqa: B018 (raises ValueError for some invalid addresses)
-        return found
+        parts = urlsplit(address)
+        parts.hostname  # noqa: B018 (raises ValueError for some invalid addresses)
+        return parts
     except ValueError:
         return urlsplit("")
 

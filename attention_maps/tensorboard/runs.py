@@ -75,10 +75,10 @@ class Runs:
                 run = Run(known.folder, *numbered(read_folder(known.folder)[0].items()))
                 if run.steps or run.generated:
                     return run
-        found = self.find()
-        if name not in found:
+        runs = self.find()
+        if name not in runs:
             raise NotThere(f"there is no run '{name}' with recorded attention")
-        return found[name]
+        return runs[name]
 
     def path(self, name: str, recording: str) -> str:
         """Return the path of a recording of a run; nothing is read if it is known. Raises NotThere."""
@@ -88,14 +88,14 @@ class Runs:
         return self.run(name).path(recording)
 
     def _search(self) -> dict[str, Run]:
-        found: dict[str, Run] = {}
+        runs: dict[str, Run] = {}
         for group, root in self._roots:
             for parts, folder, files in walked(root):
                 if files and (parts[-1:] or (Path(root).name,)) == (FOLDER,):
                     name = as_text("/".join([group, *parts[:-1]] if group else parts[:-1]) or ".")
                     steps, generated = numbered(files.items())
-                    found.setdefault(name, Run(folder, steps, generated, _changed(steps, generated)))
-        return dict(sorted(found.items()))
+                    runs.setdefault(name, Run(folder, steps, generated, _changed(steps, generated)))
+        return dict(sorted(runs.items()))
 
 
 def newest(runs: Mapping[str, Run]) -> str:

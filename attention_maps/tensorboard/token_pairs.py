@@ -1,4 +1,4 @@
-"""The attention of every head from some tokens to others, at all recorded steps: a few numbers of each file."""
+"""Read the attention of every head from some tokens to others at all recorded steps."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _TOKENS: dict[tuple[str, int, int, int], tuple[int, ...]] = {}
 
 def parse_positions(name: str, text: str) -> list[int]:
     """Parse `3` or `3,4,9`. Raises Refusal."""
-    found = sorted({int(one) for one in text.split(",")}) if POSITIONS.fullmatch(text) else []
-    if not 0 < len(found) <= LONGEST:
+    positions = sorted({int(position) for position in text.split(",")}) if POSITIONS.fullmatch(text) else []
+    if not 0 < len(positions) <= LONGEST:
         raise Refusal(
             f"'{name}' must be a position such as 3, or at most {LONGEST} of them such as 3,4,9, not '{text}'"
         )
-    return found
+    return positions
 
 
 class Pair(NamedTuple):
-    """What is asked of each recording."""
+    """Arguments of a pair request."""
 
     sample: int
     kind: str
@@ -52,17 +52,17 @@ def pair_weights(paths: Mapping[int, str], chosen: str, pair: Pair) -> dict[str,
     recordings `paths` whose sample has the same tokens; unreadable ones are skipped. If all would be more than
     MOST_WEIGHTS, evenly spaced ones are read. Raises NotThere or Damaged for `chosen`, and Refusal if it alone has
     more."""
-    own, tokens, count = _read(chosen, pair, MOST_WEIGHTS)
+    chosen_weights, tokens, count = _read(chosen, pair, MOST_WEIGHTS)
     steps, weights = [], []
     for step in _spaced(list(paths), MOST_WEIGHTS // max(count, 1)):
         try:
-            found, others, _ = _read(paths[step], pair, count)
+            step_weights, others, _ = _read(paths[step], pair, count)
         except Refusal:
             continue
         if others == tokens:
             steps.append(step)
-            weights.append(found)
-    return {"chosen": own, "steps": steps, "weights": weights}
+            weights.append(step_weights)
+    return {"chosen": chosen_weights, "steps": steps, "weights": weights}
 
 
 def _spaced(steps: list[int], count: int) -> list[int]:
@@ -112,7 +112,7 @@ def _heads(file: BinaryIO, header: Header, layer: int, pair: Pair) -> list[float
     if pair.query[-1] >= queries or pair.key[-1] >= keys:
         raise NotThere(f"{name} has {queries} rows and {keys} columns: no position {pair.query[-1]}, {pair.key[-1]}")
     norms = _value_norms(file, header, layer, pair) if pair.values else None
-    found = []
+    head_weights = []
     for head in range(heads):
         total = 0.0
         for row in pair.query:
@@ -122,8 +122,8 @@ def _heads(file: BinaryIO, header: Header, layer: int, pair: Pair) -> list[float
                 weights = [weight * norm for weight, norm in zip(weights, norms[head * keys :], strict=False)]
                 whole = sum(weights) or 1.0
             total += sum(weights[column] for column in pair.key) / whole
-        found.append(round(total / len(pair.query), 5))
-    return found
+        head_weights.append(round(total / len(pair.query), 5))
+    return head_weights
 
 
 def _value_norms(file: BinaryIO, header: Header, layer: int, pair: Pair) -> list[float]:

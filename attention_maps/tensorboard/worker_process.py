@@ -41,7 +41,7 @@ class Unanswered(Refusal):
 
 
 class WorkerProcess:
-    """Starts the process and asks it. Thread-safe."""
+    """Starts the worker process and exchanges questions and answers with it. Thread-safe."""
 
     def __init__(self, folder: str, first_limit: float = FIRST_LIMIT, limit: float = LIMIT, wait: float = WAIT) -> None:
         """folder: a temporary folder that the process deletes when it ends with TensorBoard; limits in seconds."""
@@ -131,11 +131,11 @@ class WorkerProcess:
             process.wait(timeout=5)
         if self._listener:
             self._listener.join(timeout=1)  # for the last lines; a process that it started may hold the pipe open
-        said = " ".join(self._said)
-        if missing := re.search(r"No module named '?([\w.]+)", said):
+        output = " ".join(self._said)
+        if missing := re.search(r"No module named '?([\w.]+)", output):
             package = missing[1].partition(".")[0]
             return f"questions need the package '{package}' in the Python environment of TensorBoard"
-        if re.search("memory|failed to map segment", said, re.IGNORECASE):  # by Python, a library or the loader
+        if re.search("memory|failed to map segment", output, re.IGNORECASE):  # by Python, a library or the loader
             return "the process that answers questions has too little memory for this model, half of the machine's"
         if process.returncode is not None and process.returncode < 0:
             name = signal.Signals(-process.returncode).name
@@ -179,11 +179,11 @@ def _exchanged(process: subprocess.Popen[bytes], line: bytes, deadline: float) -
     return bytes(received)
 
 
-def _listen(stream: IO[bytes], said: deque[str]) -> None:
+def _listen(stream: IO[bytes], lines: deque[str]) -> None:
     """Keep the last lines of a stream."""
     with contextlib.suppress(OSError, ValueError):
         while line := stream.readline(2000):
-            said.append(line.decode("utf-8", "replace").rstrip())
+            lines.append(line.decode("utf-8", "replace").rstrip())
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -33,7 +33,7 @@ def gpt(config: ModelConfig) -> GPT:
 
 
 @torch.no_grad()
-def test_zero_equals_an_attention_function_without_the_head(gpt: GPT) -> None:
+def test_zero_ablation_equals_attention_without_the_head(gpt: GPT) -> None:
     """Guards against columns of another head: the hook must equal attention whose output of that head is 0, exactly."""
     tokens = torch.randint(19, (2, 9))
 
@@ -61,22 +61,22 @@ def test_removal_composes_with_a_recording(gpt: GPT) -> None:
         expected = gpt(tokens)
     for order in (1, -1):
         with ExitStack() as stack:
-            found: dict[str, Any] = {}
+            entered: dict[str, Any] = {}
             blocks = [("removal", replace_head_outputs(gpt, removed)), ("maps", record_attention(gpt))]
             for name, block in blocks[::order]:
-                found[name] = stack.enter_context(block)
+                entered[name] = stack.enter_context(block)
             torch.testing.assert_close(gpt(tokens), expected, rtol=1e-5, atol=1e-5)
-            assert found["maps"].weights["decoder", 1].shape == (1, gpt.config.heads, 9, 9)
+            assert entered["maps"].weights["decoder", 1].shape == (1, gpt.config.heads, 9, 9)
 
 
 @torch.no_grad()
 def test_a_head_patched_with_its_own_output_changes_nothing(gpt: GPT) -> None:
     """Guards against outputs of other positions or heads: only the own output leaves the logits as they are."""
     tokens, others = torch.randint(19, (1, 9)), torch.randint(19, (1, 9))
-    with record_head_outputs(gpt) as own:
+    with record_head_outputs(gpt) as outputs:
         expected = gpt(tokens)
-    kept = {place: output[0] for place, output in own.items()}
-    with replace_head_outputs(gpt, kept):
+    single = {place: output[0] for place, output in outputs.items()}
+    with replace_head_outputs(gpt, single):
         assert torch.equal(gpt(tokens), expected)
     with record_head_outputs(gpt) as foreign:
         gpt(others)

@@ -64,20 +64,20 @@ def induction_model() -> GPT:
 
 def test_an_induction_model_built_by_hand_has_the_highest_scores() -> None:
     """Guards the offsets: each of the two heads scores at its own behaviour, and only there."""
-    found = {name: kinds["decoder"] for name, kinds in head_behaviours(induction_model(), START, DRAWN).items()}
-    assert found["repeat_previous"][0][0] >= 0.95
-    assert found["induction"][1][0] >= 0.95
-    assert found["copying"][1][0] >= 0.95
-    others = [found["induction"][0][0], found["repeat_previous"][1][0], *found["duplicate"][0], *found["duplicate"][1]]
-    assert max(others) <= 0.05
-    assert abs(found["copying"][0][0]) <= 0.05  # writes where the output does not read
+    scores = {name: kinds["decoder"] for name, kinds in head_behaviours(induction_model(), START, DRAWN).items()}
+    assert scores["repeat_previous"][0][0] >= 0.95
+    assert scores["induction"][1][0] >= 0.95
+    assert scores["copying"][1][0] >= 0.95
+    assert max(scores["induction"][0][0], scores["repeat_previous"][1][0]) <= 0.05
+    assert max(*scores["duplicate"][0], *scores["duplicate"][1]) <= 0.05
+    assert abs(scores["copying"][0][0]) <= 0.05  # writes where the output does not read
 
 
 def test_a_random_model_has_low_scores() -> None:
     """Guards against scores that every head gets: only the attention of 1 in 65 tokens, and no copying."""
-    found = head_behaviours(random_model(), START, DRAWN)
-    assert max(score for kinds in found.values() for heads in kinds["decoder"] for score in heads) <= 0.05
-    assert min(score for heads in found["copying"]["decoder"] for score in heads) >= -0.05
+    scores = head_behaviours(random_model(), START, DRAWN)
+    assert max(score for kinds in scores.values() for heads in kinds["decoder"] for score in heads) <= 0.05
+    assert min(score for heads in scores["copying"]["decoder"] for score in heads) >= -0.05
 
 
 def test_a_head_that_suppresses_what_it_attends_to_has_a_negative_score() -> None:
@@ -116,7 +116,7 @@ def test_behaviours_are_the_same_beside_examples_and_change_nothing_in_them(norm
     """Guards the pass that reads both: padding, and random tokens that become part of a sample."""
     model = random_model(norm=norm, bias=bias)
     texts = ([2, 7, 9, 11, 5], [2, 8, 8])
-    examples = [Example(ids, [str(one) for one in ids], ids[1:], [str(one) for one in ids[1:]]) for ids in texts]
+    examples = [Example(ids, list(map(str, ids)), ids[1:], list(map(str, ids[1:]))) for ids in texts]
     tokens = repeated_tokens(model, START, DRAWN)
     with_them = record(model, examples, {2}, 0, repeated=tokens)
     without = record(model, examples, {2}, 0)
@@ -127,14 +127,14 @@ def test_behaviours_are_the_same_beside_examples_and_change_nothing_in_them(norm
     assert with_them.loss == pytest.approx(without.loss, abs=1e-5)
     for sample, other in zip(with_them.samples, without.samples, strict=True):
         assert sample.reads == other.reads
-        assert [[one.id for one in row] for row in sample.predictions] == [
-            [one.id for one in row] for row in other.predictions
+        assert [[prediction.id for prediction in row] for row in sample.predictions] == [
+            [prediction.id for prediction in row] for row in other.predictions
         ]
         np.testing.assert_allclose(sample.weights["decoder", 1], other.weights["decoder", 1], atol=1e-3)
         np.testing.assert_allclose(sample.attribution, other.attribution, atol=2e-2)
 
 
-def test_the_model_is_undisturbed() -> None:
+def test_behaviours_leave_mode_and_random_state() -> None:
     """Guards training: neither the mode nor the random state may change."""
     model = random_model(dropout=0.1).train()
     torch.manual_seed(1)

@@ -32,13 +32,13 @@ def randomised(model: torch.nn.Module) -> None:
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["rms", "layer", "post_norm", "parallel"])
 @torch.no_grad()
-def test_the_circuits_of_the_first_layer_are_what_the_model_computes(options: dict) -> None:
+def test_first_layer_circuits_match_the_model(options: dict) -> None:
     """Guards against a wrong head, group, norm, rotation, scale or projection."""
     model = GPT(ModelConfig(layers=2, heads=4, width=32, context=16, **options), vocab_size=20)
     randomised(model)
     for head in (0, 3):
-        found = circuits(model, "decoder", 0, head, IDS, IDS, 2)
-        scores, logits = found.attends.values(), found.writes.values()
+        head_circuits = circuits(model, "decoder", 0, head, IDS, IDS, 2)
+        scores, logits = head_circuits.attends.values(), head_circuits.writes.values()
         ratios = []
         for key in (5, 9):
             with record_attention(model) as seen:
@@ -66,11 +66,11 @@ def test_cross_attention_links_the_two_vocabularies() -> None:
     """Guards against exchanged sides: rows are target tokens and columns source tokens, of other sizes."""
     model = EncoderDecoder(ModelConfig(layers=1, heads=2, width=16, context=16), 12, 20)
     randomised(model)
-    found = circuits(model, "cross", 0, 1, torch.arange(12), IDS, 0)
-    assert found.attends.values().shape == (20, 12)
-    assert found.writes is not None
-    assert found.writes.values().shape == (12, 20)
-    assert found.copying is None
+    head_circuits = circuits(model, "cross", 0, 1, torch.arange(12), IDS, 0)
+    assert head_circuits.attends.values().shape == (20, 12)
+    assert head_circuits.writes is not None
+    assert head_circuits.writes.values().shape == (12, 20)
+    assert head_circuits.copying is None
     encoder = circuits(model, "encoder", 0, 0, torch.arange(12), IDS, -1)
     assert encoder.attends.values().shape == (12, 12)
     assert encoder.writes is None
@@ -79,11 +79,11 @@ def test_cross_attention_links_the_two_vocabularies() -> None:
 def test_a_copying_head_has_the_highest_score_and_random_heads_none() -> None:
     """Guards the score of a head from its weights alone: at least .95 for the hand-built induction head."""
     drawn = torch.tensor(DRAWN)
-    found = circuits(induction_model(), "decoder", 1, 0, drawn, drawn, 1)
-    assert found.copying is not None
-    assert found.copying >= 0.95
-    assert found.writes is not None
-    assert found.writes.share_on_diagonal() == 1.0
+    head_circuits = circuits(induction_model(), "decoder", 1, 0, drawn, drawn, 1)
+    assert head_circuits.copying is not None
+    assert head_circuits.copying >= 0.95
+    assert head_circuits.writes is not None
+    assert head_circuits.writes.share_on_diagonal() == 1.0
     torch.manual_seed(0)
     model = GPT(ModelConfig(layers=4, heads=2, width=128, context=16), vocab_size=200).eval()
     ids = torch.arange(200)

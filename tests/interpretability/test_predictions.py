@@ -46,7 +46,7 @@ def recorded(task: str) -> tuple[GPT | EncoderDecoder, list[Example], Recording]
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 @torch.no_grad()
-def test_what_is_stored_adds_up_to_the_logits_of_the_candidates(task: str, tmp_path: Path) -> None:
+def test_stored_contributions_add_up_to_the_logits(task: str, tmp_path: Path) -> None:
     """Guards the bars of the tab: read from a file, at every position, for every candidate."""
     model, examples, recording = recorded(task)
     loaded = store.load(store.save(recording, tmp_path))

@@ -200,7 +200,7 @@ def test_questions_can_be_asked_of_a_trained_tokenizer(english: Tokenizer, japan
 
 
 @pytest.mark.slow
-def test_training_goes_on_as_if_nothing_had_been_recorded(english: Tokenizer) -> None:
+def test_recording_does_not_change_training(english: Tokenizer) -> None:
     """Guards against changed random state, modes or gradients: with dropout, the next losses are equal bit for bit."""
 
     def losses(recorded: bool) -> list[float]:
@@ -208,7 +208,7 @@ def test_training_goes_on_as_if_nothing_had_been_recorded(english: Tokenizer) ->
         optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
         text = torch.tensor([english.encode(ENGLISH)])
         torch.manual_seed(3)
-        found = []
+        losses_seen = []
         for step in range(3):
             loss = F.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[0, 1:])
             loss.backward()
@@ -216,13 +216,13 @@ def test_training_goes_on_as_if_nothing_had_been_recorded(english: Tokenizer) ->
                 record(model, [text_example(english)], english.special_ids, step)
             optimiser.step()
             optimiser.zero_grad()
-            found.append(loss.item())
-        return found
+            losses_seen.append(loss.item())
+        return losses_seen
 
     assert losses(True) == losses(False)
 
 
-def test_each_module_gets_its_own_mode_back(english: Tokenizer) -> None:
+def test_training_mode_of_each_module_is_restored(english: Tokenizer) -> None:
     """Guards against switching frozen modules to training mode, also after an error."""
     model = make_gpt(english, dropout=0.5).train()
     frozen = next(m for m in model.modules() if isinstance(m, torch.nn.ModuleList))[0]
@@ -299,7 +299,7 @@ def test_a_recording_can_be_stored_measured_and_drawn(english: Tokenizer, japane
     assert measures.scalars(loaded.measures) == measures.scalars(recording.measures)
     assert len(measures.scalars(loaded.measures)) == 2 * 6 + 3 * 6 + 3 * 5
     assert loaded.labels == recording.labels
-    before, after = (pictures.for_images(one).pixels() for one in (recording, loaded))
+    before, after = (pictures.for_images(source).pixels() for source in (recording, loaded))
     np.testing.assert_array_equal(before, after)
 
 
@@ -336,7 +336,7 @@ def test_value_norms_are_what_a_head_adds_for_a_key(english: Tokenizer, kv_heads
         np.testing.assert_allclose(sample.values["decoder", 0][head], expected, rtol=2e-3)
 
 
-def test_recording_notices_weights_that_are_not_the_models_own(
+def test_deviation_detects_wrong_weights(
     english: Tokenizer, japanese: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards the self-check: it must detect a wrong kernel in every kind of attention."""
@@ -357,7 +357,7 @@ def test_rollout_is_stored_of_both_stacks(english: Tokenizer, japanese: Tokenize
     assert not np.triu(sample.rollout["decoder"], 1).any()
 
 
-def test_gold_is_cut_with_its_example(english: Tokenizer, japanese: Tokenizer) -> None:
+def test_gold_labels_are_truncated_with_the_example(english: Tokenizer, japanese: Tokenizer) -> None:
     """Guards against links and antecedents beyond the end of a truncated text."""
     links, gold = [(0, 0), (5, 1), (2, 6)], Antecedents("source", ((4, 5, 0, 2), (7, 8, 0, 2)))
     example = Example.pair(english.encode(ENGLISH), japanese.encode(JAPANESE), english, japanese, "", links, gold)

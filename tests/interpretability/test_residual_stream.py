@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import pytest
@@ -18,9 +17,15 @@ from tests.model.conftest import FLAVOURS
 
 SHAPE = ModelConfig(layers=2, heads=4, width=32, context=24)
 VOCABULARY = 37
-OPTIONS = list(
-    itertools.product(("rms", "layer"), (False, True), (False, True), ("relu2", "swiglu"), ("rotary", "sinusoidal"))
-)
+OPTIONS = [
+    ("rms", False, False, "relu2", "rotary"),
+    ("rms", True, True, "swiglu", "sinusoidal"),
+    ("layer", False, True, "relu2", "sinusoidal"),
+    ("layer", True, False, "swiglu", "sinusoidal"),
+    ("layer", True, True, "relu2", "rotary"),
+    ("rms", False, True, "swiglu", "rotary"),
+]
+"""Each pair of values occurs."""
 
 
 def made(task: str, config: ModelConfig) -> tuple[Model, tuple[Tensor, ...]]:
@@ -48,28 +53,28 @@ def test_the_contributions_of_all_parts_add_up_to_the_logit(
     with record_residual_stream(model) as stream:
         logits = model(*inputs)  # [B, T, V]
     tokens = torch.stack([logits.argmax(-1), logits.argmin(-1), torch.full_like(inputs[-1], 5)], dim=-1)
-    found = stream.attribution(tokens)
-    assert len(found) == len(stream.parts())
+    contributions = stream.attribution(tokens)
+    assert len(contributions) == len(stream.parts())
     expected = logits.gather(-1, tokens) - logits.mean(-1, keepdim=True)
     assert (sum(stream.added()) - stream.end).abs().max() < 1e-4
-    assert ((found.sum(dim=0) - expected).abs() / expected.abs().clamp(min=1)).max() < 1e-4
+    assert ((contributions.sum(dim=0) - expected).abs() / expected.abs().clamp(min=1)).max() < 1e-4
 
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 @pytest.mark.parametrize("flavour", ["parallel", "post_norm", "capped"])
 @torch.no_grad()
-def test_contributions_in_models_of_others_add_up_to_the_logit(task: str, flavour: str) -> None:
+def test_contributions_add_up_in_imported_architectures(task: str, flavour: str) -> None:
     """Guards attribution through the norms of post-norm branches, with an output bias, and before the cap of logits."""
     model, inputs = made(task, replace(FLAVOURS[flavour], context=24, vocab_multiple=8))
     with record_residual_stream(model) as stream:
         logits = model(*inputs)  # [B, T, V]
     tokens = torch.stack([logits.argmax(-1), logits.argmin(-1), torch.full_like(inputs[-1], 5)], dim=-1)
-    found, uncapped = stream.attribution(tokens), stream.logits
-    assert len(found) == len(stream.parts())
+    contributions, uncapped = stream.attribution(tokens), stream.logits
+    assert len(contributions) == len(stream.parts())
     torch.testing.assert_close(capped(uncapped, model.config.logit_cap), logits)
     expected = uncapped.gather(-1, tokens) - uncapped.mean(-1, keepdim=True)
-    assert ((found.sum(dim=0) - expected).abs() / expected.abs().clamp(min=1)).max() < 1e-4
-    assert (found.abs().amax(dim=(1, 2, 3)) > 0).all()
+    assert ((contributions.sum(dim=0) - expected).abs() / expected.abs().clamp(min=1)).max() < 1e-4
+    assert (contributions.abs().amax(dim=(1, 2, 3)) > 0).all()
     torch.testing.assert_close(stream.lens(1), logits, rtol=1e-4, atol=1e-4)
 
 
@@ -113,7 +118,7 @@ def test_a_head_contributes_what_is_lost_without_it_in_the_last_layer() -> None:
     assert torch.allclose(before - (without.end - without.mlps[1]), added, atol=1e-5)
 
 
-def test_nothing_remains_on_the_model() -> None:
+def test_hooks_are_removed_after_an_error() -> None:
     """Guards training after a recording: no hook may stay, also not after an error."""
     model, _ = made("gpt", SHAPE)
     with pytest.raises(ZeroDivisionError), record_residual_stream(model):

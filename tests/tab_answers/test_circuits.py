@@ -1,9 +1,8 @@
-"""Questions about the weights of a head, through the process that answers them."""
+"""Questions about the weights of a head, as the tab asks them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,7 @@ import pytest
 from tab_answers.circuits import circuits_of, scripts_of
 from tab_answers.models import Models
 from tab_answers.question import CircuitQuestion, read_question
-from tests.tab_answers.test_worker import Asking
-
-
-@pytest.fixture(scope="module")
-def asking(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
-    """Return a process for the questions of this module."""
-    found = Asking(tmp_path_factory.mktemp("circuits"))
-    yield found
-    found.process.kill()
-    found.process.communicate()
+from tests.tab_answers.conftest import Asking
 
 
 def asked(asking: Asking, run: Path, **question: Any) -> dict[str, Any]:
@@ -34,13 +24,13 @@ def test_a_small_vocabulary_has_whole_tables(trained: Path, monkeypatch: pytest.
     monkeypatch.setattr("tab_answers.circuits.LARGEST_TABLE", 10_000)
     question = read_question(json.dumps({"run": str(trained / "runs" / "gpt"), "circuit": ["decoder", 0, 1]}))
     assert isinstance(question, CircuitQuestion)
-    found = circuits_of(question, Models())
-    assert -1 <= found["copying"] <= 1
-    assert 0 <= found["own"] <= 1
+    answer = circuits_of(question, Models())
+    assert -1 <= answer["copying"] <= 1
+    assert 0 <= answer["own"] <= 1
     for side in ("attends", "writes"):
-        table = found[side]["table"]
+        table = answer[side]["table"]
         assert not any(piece.startswith("<") for piece in table["rows"])
-        first, second, value = found[side]["pairs"][0]
+        first, second, value = answer[side]["pairs"][0]
         assert table["values"][table["rows"].index(first)][table["columns"].index(second)] == value
         assert value == max(max(row) for row in table["values"])
 
@@ -51,8 +41,8 @@ def test_pairs_of_one_token_and_of_a_translator(asking: Asking, trained: Path) -
     strongest = asked(asking, gpt, circuit=["decoder", 0, 0])["ok"]["attends"]
     assert strongest["table"] is None
     token = next(row.strip("▁") for row, _, _ in strongest["pairs"] if row.strip("▁").isalpha())
-    found = asked(asking, gpt, circuit=["decoder", 0, 0], token=token)["ok"]
-    for side in (found["attends"], found["writes"]):
+    answer = asked(asking, gpt, circuit=["decoder", 0, 0], token=token)["ok"]
+    for side in (answer["attends"], answer["writes"]):
         assert side["table"] is None
         assert {row.strip("▁") for row, _, _ in side["from_token"]} == {token}
         assert {column.strip("▁") for _, column, _ in side["to_token"]} == {token}
@@ -75,11 +65,10 @@ def test_pairs_of_one_token_and_of_a_translator(asking: Asking, trained: Path) -
         ({"circuit": ["decoder", 0, 0], "distance": 10**9}, "'distance' must be a number"),
         ({"circuit": ["decoder", 0, 0], "token": "qqqqqq"}, "no token of the vocabulary begins with 'qqqqqq'"),
         ({"circuit": ["decoder", 0, 0], "token": "x" * 200}, "more than the limit of 100"),
-        ({"circuit": ["decoder", 0, 0], "text": "x"}, "'text' is not part of a question"),
         ({"circuit": ["decoder", 0, 0], "checkpoint": "../x"}, "'checkpoint' must be"),
     ],
 )
-def test_what_cannot_be_answered_is_said(asking: Asking, trained: Path, question: dict, sentence: str) -> None:
+def test_invalid_circuit_questions_are_refused(asking: Asking, trained: Path, question: dict, sentence: str) -> None:
     """Guards against tracebacks and a process that ends."""
     answer = asked(asking, trained / "runs" / "gpt", **question)
     assert sentence in answer.get("error", ""), answer

@@ -1,4 +1,4 @@
-"""The process that answers questions: `python -m tab_answers.worker`, through its pipes."""
+"""Answers to questions about two tiny runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import json
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,64 +23,13 @@ from tab_answers.models import Models
 from tab_answers.question import EffectsQuestion
 from tab_answers.replaced_outputs import means_of
 from tests.conftest import ROOT, environment
+from tests.tab_answers.conftest import Asking
 from training.checkpoints.files import load_weights, write_weights_alone
 from training.checkpoints.snapshot import Snapshot
 from training.checkpoints.summary import WEIGHTS
 
 TEXT = "Emi likes the apple."
 STORY = "Ken had a pen. He lent it to Emi."
-
-
-class Asking:
-    """A worker process and a folder for its recordings."""
-
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        """Start the process."""
-        self.folder = folder
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tab_answers.worker", *arguments],
-            cwd=ROOT,
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def line(self, line: str) -> dict[str, Any]:
-        """Return the answer to a line."""
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
-
-    def ask(self, run: Path, **question: Any) -> dict[str, Any]:
-        """Return the answer to a question, which must be answered."""
-        paths = {"to": str(self.folder / "to.safetensors"), "whole_to": str(self.folder / "whole.safetensors")}
-        answer = self.line(json.dumps({"run": str(run)} | paths | question))
-        assert "ok" in answer, answer
-        found: dict[str, Any] = answer["ok"]
-        return found
-
-    def refused(self, run: Path | str, **question: Any) -> str:
-        """Return the sentence of a question that must be refused."""
-        answer = self.line(json.dumps({"run": str(run), "to": str(self.folder / "to.safetensors")} | question))
-        assert set(answer) == {"error"}, answer
-        sentence: str = answer["error"]
-        assert "\n" not in sentence
-        return sentence
-
-
-@pytest.fixture(scope="module")
-def asking(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
-    """Return one process for all tests."""
-    started = Asking(tmp_path_factory.mktemp("answers"))
-    yield started
-    assert started.process.stdin
-    started.process.stdin.close()
-    assert started.process.wait(timeout=30) == 0
 
 
 @pytest.fixture
@@ -123,13 +69,13 @@ def test_a_gpt_reads_and_continues_a_text(asking: Asking, gpt: Path) -> None:
 
 def test_a_sentence_is_translated_or_compared_with_its_translation(asking: Asking, translator: Path) -> None:
     """Guards against a given translation that is ignored, and one by other settings than those of generate.py."""
-    own = asking.ask(translator, source="エミはりんごが好きです。")
-    assert own["tokens"][0] == "<s>"
-    assert own["source"][-1] == "</s>"
-    assert isinstance(own["written"], str)
-    given = asking.ask(translator, source="エミはりんごが好きです。", target="Emi likes apples.")
-    assert given["written"] is None
-    assert "".join(given["tokens"][1:]).replace("▁", " ").strip() == "Emi likes apples."
+    translated = asking.ask(translator, source="エミはりんごが好きです。")
+    assert translated["tokens"][0] == "<s>"
+    assert translated["source"][-1] == "</s>"
+    assert isinstance(translated["written"], str)
+    forced = asking.ask(translator, source="エミはりんごが好きです。", target="Emi likes apples.")
+    assert forced["written"] is None
+    assert "".join(forced["tokens"][1:]).replace("▁", " ").strip() == "Emi likes apples."
     (sample,) = store.load(asking.folder / "to.safetensors").samples
     assert {kind for kind, _ in sample.weights} == {"encoder", "decoder", "cross"}
 
@@ -146,8 +92,8 @@ def test_a_translator_of_both_directions_translates_back(asking: Asking, transla
     run = Run(both)
     (expected,) = best_translations(run.model, run.tokenizers, ["Emi runs."], TranslationConfig(reverse=True))
     assert back["written"] == expected.text
-    given = asking.ask(both, source="Emi runs.", target="エミは走る。", reverse=True, removed=[["cross", 0, 0]])
-    assert (given["source"], given["written"]) == (back["source"], None)
+    forced = asking.ask(both, source="Emi runs.", target="エミは走る。", reverse=True, removed=[["cross", 0, 0]])
+    assert (forced["source"], forced["written"]) == (back["source"], None)
 
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
@@ -158,12 +104,12 @@ def test_the_effect_of_each_head_is_that_of_removing_it(asking: Asking, trained:
     answer = asking.ask(folder, **text)
     shutil.copy(asking.folder / "to.safetensors", asking.folder / "asked.safetensors")
     asked = {"run": str(folder), "effects": str(asking.folder / "asked.safetensors")}
-    found = {how: asking.line(json.dumps(asked | {"how": how}))["ok"] for how in ("zero", "mean")}
+    effects_by_method = {how: asking.line(json.dumps(asked | {"how": how}))["ok"] for how in ("zero", "mean")}
     run = Run(folder)
-    assert [tuple(head) for head in found["zero"]["heads"]] == head_places(run.model)
-    assert found["zero"]["left"] == 0
+    assert [tuple(head) for head in effects_by_method["zero"]["heads"]] == head_places(run.model)
+    assert effects_by_method["zero"]["left"] == 0
     known = len(answer["losses"])
-    for how, effects in found.items():
+    for how, effects in effects_by_method.items():
         assert effects["whole"][:known] == pytest.approx(answer["losses"], abs=1e-4)
         assert effects["predicts"][:known] == answer["predicts"]
         assert len(effects["predicts"]) == len(answer["tokens"])
@@ -172,12 +118,14 @@ def test_the_effect_of_each_head_is_that_of_removing_it(asking: Asking, trained:
             assert effects["losses"][place][:known] == pytest.approx(removed["losses"], abs=1e-4)
             assert effects["losses"][place] != pytest.approx(effects["whole"], abs=1e-4)
     if known < len(answer["tokens"]):  # the most likely next token, where the text ends
-        assert found["zero"]["predicts"][-1] == answer["next"][-1][0][1]
-        assert found["zero"]["whole"][-1] == pytest.approx(-np.log(answer["next"][-1][0][2]), abs=1e-3)
-    assert found["zero"]["losses"] != found["mean"]["losses"]
+        assert effects_by_method["zero"]["predicts"][-1] == answer["next"][-1][0][1]
+        assert effects_by_method["zero"]["whole"][-1] == pytest.approx(-np.log(answer["next"][-1][0][2]), abs=1e-3)
+    assert effects_by_method["zero"]["losses"] != effects_by_method["mean"]["losses"]
 
 
-def test_effects_end_in_time_and_need_their_text(asking: Asking, gpt: Path, translator: Path, tmp_path: Path) -> None:
+def test_head_effects_stop_in_time_and_need_a_recording(
+    asking: Asking, gpt: Path, translator: Path, tmp_path: Path
+) -> None:
     """Guards against a model of many heads that keeps everybody waiting, and the text of another model."""
     asking.ask(gpt, text=TEXT)
     recording = asking.folder / "to.safetensors"
@@ -187,7 +135,6 @@ def test_effects_end_in_time_and_need_their_text(asking: Asking, gpt: Path, tran
         line = json.dumps({"run": str(run), "effects": str(file)})
         assert "ask again" in asking.line(line)["error"]
     assert "'how' must be" in asking.line(json.dumps({"run": str(gpt), "effects": "x", "how": "other"}))["error"]
-    assert "'text' is not" in asking.line(json.dumps({"run": str(gpt), "effects": "x", "text": "x"}))["error"]
 
 
 def test_heads_keep_the_labels_of_the_nearest_recorded_step(asking: Asking, gpt: Path, tmp_path: Path) -> None:
@@ -211,7 +158,7 @@ def test_heads_keep_the_labels_of_the_nearest_recorded_step(asking: Asking, gpt:
 
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
-def test_a_removed_head_equals_a_silenced_one(asking: Asking, trained: Path, task: str) -> None:
+def test_removed_head_equals_zero_ablation(asking: Asking, trained: Path, task: str) -> None:
     """Guards against predictions, a recording or an attribution that still contain the head."""
     folder = trained / "runs" / task
     kind = "decoder" if task == "gpt" else "cross"
@@ -231,7 +178,7 @@ def test_a_removed_head_equals_a_silenced_one(asking: Asking, trained: Path, tas
         for token, _, probability, before in tokens:
             assert probability == round(float(expected[row, token]), 6)
             assert before == round(float(whole[row, token]), 6)
-    part = next(n for n, one in enumerate(recording.parts) if tuple(one) == (kind, 0, 1))
+    part = next(n for n, entry in enumerate(recording.parts) if tuple(entry) == (kind, 0, 1))
     assert sample.attribution is not None
     assert sample.logits is not None
     assert not sample.attribution[:, part].any()
@@ -261,9 +208,9 @@ def test_without_recordings_the_mean_output_is_that_of_each_text(gpt: Path, tmp_
     run = tmp_path / "gpt"
     shutil.copytree(gpt, run, symlinks=True)
     shutil.rmtree(run / "attention")
-    kept = Models().get(run, "best")
-    first, second = (means_of(kept, kept.run.example(text)) for text in (TEXT, STORY))
-    assert first.keys() == second.keys() == set(head_places(kept.run.model))
+    cached = Models().get(run, "best")
+    first, second = (means_of(cached, cached.run.example(text)) for text in (TEXT, STORY))
+    assert first.keys() == second.keys() == set(head_places(cached.run.model))
     assert not any(torch.equal(first[head], second[head]) for head in first)
 
 
@@ -283,11 +230,9 @@ def test_a_head_is_patched_from_another_text(asking: Asking, gpt: Path) -> None:
     assert "equal length" in sentence
 
 
-def test_what_cannot_be_answered_is_said_in_a_sentence(asking: Asking, gpt: Path, translator: Path) -> None:
+def test_invalid_questions_are_refused_in_a_sentence(asking: Asking, gpt: Path, translator: Path) -> None:
     """Guards against a process that ends, and a traceback as an answer."""
-    assert asking.line("x") == {"error": "the question is not JSON"}
     assert asking.line("[" * 50_000) == {"error": "the question is not JSON"}
-    assert asking.line("3") == {"error": "the question is not a JSON object"}
     assert "2,001 characters" in asking.refused(gpt, text="x" * 2001)
     assert "the source has" in asking.refused(translator, source="エミは走る。" * 60)
     assert "is a GPT" in asking.refused(gpt, source="x")
@@ -306,14 +251,14 @@ def test_what_cannot_be_answered_is_said_in_a_sentence(asking: Asking, gpt: Path
     assert asking.ask(gpt, text=TEXT)["task"] == "gpt"
 
 
-def test_of_a_long_text_the_end_is_read(asking: Asking, gpt: Path) -> None:
+def test_long_text_is_cut_to_its_last_tokens(asking: Asking, gpt: Path) -> None:
     """Guards against an error for the examples that fill the context, and a text that is cut without a word."""
     answer = asking.ask(gpt, text="Ken runs. " * 60, **{"continue": 5})
     assert len(answer["tokens"]) == answer["typed"] == 32
     assert "only the last 32 are read" in answer["notes"][0]
 
 
-def test_a_deleted_checkpoint_and_other_weights_are_noticed(asking: Asking, gpt: Path, tmp_path: Path) -> None:
+def test_cached_model_is_dropped_when_its_weights_change(asking: Asking, gpt: Path, tmp_path: Path) -> None:
     """Guards against answers by weights that are no longer those of the run."""
     run = tmp_path / "run"
     shutil.copytree(gpt, run, symlinks=True)
@@ -328,7 +273,7 @@ def test_a_deleted_checkpoint_and_other_weights_are_noticed(asking: Asking, gpt:
 
 @pytest.mark.parametrize("file", ["config.yaml", "tokenizer.model", f"checkpoints/last/{WEIGHTS}"])
 @pytest.mark.parametrize("content", [None, b"", b"\xff{broken: ["])
-def test_a_damaged_run_is_named_in_a_sentence(
+def test_damaged_run_files_are_named(
     asking: Asking, gpt: Path, tmp_path: Path, file: str, content: bytes | None
 ) -> None:
     """Guards against a process that ends, a traceback, and a riddle about a run with a missing or damaged file."""
@@ -343,30 +288,15 @@ def test_a_damaged_run_is_named_in_a_sentence(
     assert asking.ask(gpt, text=TEXT)["task"] == "gpt"
 
 
-def test_a_memory_limit_gives_a_sentence(gpt: Path, tmp_path: Path) -> None:
-    """Guards a machine whose memory a model would fill: the process answers, or ends alone."""
-    folder = tmp_path / "kept"
-    folder.mkdir()
-    small = Asking(tmp_path, str(folder), str(1 << 22))
-    assert small.process.stdin
-    small.process.stdin.write(json.dumps({"run": str(gpt), "text": "x", "to": str(tmp_path / "x")}) + "\n")
-    small.process.stdin.close()
-    assert small.process.stdout
-    answer = small.process.stdout.read()
-    assert '"ok"' not in answer
-    small.process.wait(timeout=30)
-
-
-def test_the_process_deletes_its_folder_at_the_end_of_its_input(tmp_path: Path) -> None:
-    """Guards against recordings that stay on the disk after TensorBoard was killed."""
+def test_the_process_answers_on_its_pipes_and_deletes_its_folder_at_the_end(tmp_path: Path) -> None:
+    """Guards the lines that TensorBoard reads, and against recordings that stay after it was killed."""
     folder = tmp_path / "asked"
     folder.mkdir()
     (folder / "asked_00001.safetensors").write_bytes(b"x")
-    ended = Asking(tmp_path, str(folder))
-    assert ended.process.stdin
-    ended.process.stdin.close()
-    assert ended.process.wait(timeout=30) == 0
-    deadline = time.monotonic() + 5
-    while folder.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    command = [sys.executable, "-m", "tab_answers.worker", str(folder)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(), input="x\n\n3\n", capture_output=True, text=True, check=True
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert answers == [{"error": "the question is not JSON"}, {"error": "the question is not a JSON object"}]
+    assert not folder.exists()

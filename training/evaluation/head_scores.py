@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from attention_maps.record.alignment_error import AlignmentTally
 from attention_maps.record.alignment_readout import READOUTS
-from attention_maps.record.antecedent_accuracy import AntecedentTally
 from attention_maps.record.evaluation_mode import undisturbed
+from attention_maps.record.gold_scores import AlignmentTally, AntecedentTally
 from attention_maps.record.recording import Measures, Rows, Score
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.word_alignment import groups, possible, project

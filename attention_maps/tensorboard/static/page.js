@@ -85,7 +85,7 @@ export async function openPage(body) {
     message.hidden = !text;
   }
 
-  async function draw(began) {
+  async function draw() {
     if (!recordings.runs.size) return;
     if (state.now.against && !tabs.compares()) return state.set({against: ''});
     const settled = recordings.settle(state.now);
@@ -119,7 +119,6 @@ export async function openPage(body) {
       report(sentence(error.message));
       stale(true);
     }
-    measured(began);
   }
 
   function showOnlyScores(meta) {
@@ -206,12 +205,4 @@ function missed(requested, settled, exported) {
 /** A message as a sentence: capital letter, full stop. */
 function sentence(text) {
   return `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;
-}
-
-/** Record the duration of the last drawing for benchmarks: a performance entry and an attribute of the document. */
-function measured(began) {
-  const ended = performance.now();
-  performance.clearMeasures('redraw');
-  performance.measure('redraw', {start: began, end: ended});
-  document.documentElement.dataset.redraw = (ended - began).toFixed(1);
 }

@@ -14,7 +14,6 @@ from matplotlib.image import imread
 from attention_maps.__main__ import guarded
 from attention_maps.command_line.questions import MapSettings, questions
 from attention_maps.draw.heat_map import colours
-from attention_maps.draw.lines import lines
 from attention_maps.draw.pictures import heads, picture
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import alignment, pharaoh
@@ -43,7 +42,7 @@ def test_a_png_is_the_labelled_picture(run: str, lesson: Recording, tmp_path: Pa
         np.testing.assert_array_equal((imread(tmp_path / name, "png")[:, :, :3] * 255).round(), expected.pixels())
 
 
-def test_a_csv_holds_every_weight_to_the_last_bit(run: str, lesson: Recording, tmp_path: Path) -> None:
+def test_csv_is_lossless(run: str, lesson: Recording, tmp_path: Path) -> None:
     """Guards against swapped rows and columns, and too few digits for float16."""
     to = tmp_path / "map.csv"
     assert guarded(["export", run, f"to={to}", "layer=0", "head=0"]) == 0
@@ -56,7 +55,7 @@ def test_a_csv_holds_every_weight_to_the_last_bit(run: str, lesson: Recording, t
     np.testing.assert_array_equal(values, lesson.samples[0].weights["cross", 0][0])
 
 
-def test_a_csv_quotes_what_would_break_it(lesson: Recording, tmp_path: Path) -> None:
+def test_csv_quotes_special_characters(lesson: Recording, tmp_path: Path) -> None:
     """Guards against unquoted commas, quotes and line breaks in tokens."""
     sample = lesson.samples[0]
     wild = type(sample)(**{**vars(sample), "source": tokens([1, 2, 3], [",", '"', "\n"], frozenset())})
@@ -114,36 +113,24 @@ def test_tokens_that_look_like_markup_are_text(lesson: Recording) -> None:
     source = tokens([1, 2, 3], ["<b>", "&", "\x01\ud800"], frozenset())
     wild = Recording(1, (type(sample)(**{**vars(sample), "source": source, "name": "</svg>\x02"}),))
     (question,) = questions("", wild, MapSettings())
-    for text in (picture(question).svg(), lines(question)):
-        root = ElementTree.fromstring(text.encode())
-        written = {"".join(element.itertext()) for element in root.iter(f"{SVG}text")}
-        assert {"<b>", "&", "[1][D800]"} <= written
+    root = ElementTree.fromstring(picture(question).svg().encode())
+    written = {"".join(element.itertext()) for element in root.iter(f"{SVG}text")}
+    assert {"<b>", "&", "[1][D800]"} <= written
 
 
-def test_lines_are_as_wide_as_their_weights(lesson: Recording) -> None:
-    """Guards against lines between the wrong tokens."""
-    (question,) = questions("", lesson, MapSettings(layer=0, head=0, rows="reads"))
-    groups = ElementTree.fromstring(lines(question, top=1)).iter(f"{SVG}g")
-    drawn = {group.get("id"): group[0].get("style", "") for group in groups if "line_" in group.get("id", "")}
-    assert list(drawn) == ["line_0_0", "line_1_1", "line_2_0", "line_3_1"]  # .9, .6, .33 and .8
-    widths = [float(re.findall(r"stroke-width: ([\d.]+)", style)[0]) for style in drawn.values()]
-    assert np.argsort(widths).tolist() == [2, 1, 3, 0]
-
-
-def test_a_diverged_model_is_red_and_raises_nothing(lesson: Recording, tmp_path: Path) -> None:
+def test_nan_maps_are_exported_in_red(lesson: Recording, tmp_path: Path) -> None:
     """Guards against failing on the maps of a diverged run."""
     for weights in lesson.samples[0].weights.values():
         weights[:] = np.nan
     store.save(lesson, tmp_path)
-    for to in ("m.svg", "l.svg", "m.csv", "m.png", "m.pharaoh"):
-        view = ["view=lines"] if to == "l.svg" else []
-        assert guarded(["export", str(tmp_path), f"to={tmp_path / to}", *view]) == 0
+    for to in ("m.svg", "m.csv", "m.png", "m.pharaoh"):
+        assert guarded(["export", str(tmp_path), f"to={tmp_path / to}"]) == 0
     image = (imread(tmp_path / "m.png", "png")[:, :, :3] * 255).round()
     assert (image == (colours(np.nan) * 255).round()).all(axis=2).sum() > 1000
     assert guarded(["show", str(tmp_path)]) == 0
 
 
-def test_nothing_is_overwritten_unasked(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_files_are_not_overwritten(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against overwriting an edited file, and a partial file if the disk is full."""
     to = tmp_path / "map.csv"
     to.write_text("mine")
@@ -156,31 +143,21 @@ def test_nothing_is_overwritten_unasked(run: str, tmp_path: Path, capsys: pytest
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map.csv", "x"]
 
 
-@pytest.mark.parametrize("name", ["m.svg", "l.svg", "m.csv", "m.pharaoh", "m.png"])
+@pytest.mark.parametrize("name", ["m.svg", "m.csv", "m.pharaoh", "m.png"])
 def test_a_sample_of_one_token_predicts_nothing(
     lesson: Recording, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Guards against empty label lists and tables if the only token of a text is the last one."""
-    one, none = tokens([2], ["<s>"], frozenset({2})), tokens([], [], frozenset())
+    token, none = tokens([2], ["<s>"], frozenset({2})), tokens([], [], frozenset())
     maps = {("decoder", 0): np.ones((2, 1, 1), np.float16)}
     sample = replace(
-        lesson.samples[0], reads=one, predicts=none, source=None, losses=(), predictions=((),), weights=maps
+        lesson.samples[0], reads=token, predicts=none, source=None, losses=(), predictions=((),), weights=maps
     )
     store.save(Recording(1, (replace(sample, norms={}),)), tmp_path)
-    settings = ["export", str(tmp_path), f"to={tmp_path / name}", *(["view=lines"] if name == "l.svg" else [])]
+    settings = ["export", str(tmp_path), f"to={tmp_path / name}"]
     assert guarded([*settings, "rows=predicts"]) == 2
     assert capsys.readouterr().err == "error: sample=0: this sample has no predicted tokens; use rows=reads\n"
     assert guarded(settings) == 0
-
-
-@pytest.mark.parametrize("name", ["m.svg", "m.csv", "m.pharaoh", "m.png", "m.html"])
-def test_a_recording_without_examples_says_so(
-    lesson: Recording, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Guards against a traceback for recordings without maps (attention.examples=0)."""
-    store.save(replace(lesson, samples=(), measures={"entropy": {"cross": [[0.5, 1.5]]}}), tmp_path)
-    assert guarded(["export", str(tmp_path), f"to={tmp_path / name}"]) == 2
-    assert "this recording contains no examples" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -190,7 +167,6 @@ def test_a_recording_without_examples_says_so(
         (["to=map.gif"], "to=map.gif: the extension must be one of .png, .svg, .csv, .pharaoh, .html"),
         (["to=nowhere/map.svg"], "to=nowhere/map.svg: there is no folder nowhere"),
         (["to=~nosuchuser/map.svg"], "to=~nosuchuser/map.svg: there is no folder ~nosuchuser"),
-        (["to=m.csv", "view=lines"], "view=lines: only for .svg"),
         (["to=m.svg", "readout=mutual"], "readout=mutual: only for .pharaoh"),
         (["to=m.svg", "sample=all"], "sample=all: only .pharaoh and .html support all samples"),
         (["to=m.csv", "head=all"], "head=all: only .png supports all heads"),
@@ -199,7 +175,7 @@ def test_a_recording_without_examples_says_so(
         (["to=m.svg", "kind=self"], "kind=self: must be encoder or decoder or cross"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(
+def test_invalid_settings_are_refused(
     run: str, settings: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against settings that are silently ignored."""

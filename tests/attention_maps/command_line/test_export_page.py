@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,11 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {key: value or "" for key, value in attrs}
-        self.addresses += [given[key] for key in ("src", "href", "action", "data", "poster") if key in given]
-        if given.get("http-equiv") == "Content-Security-Policy":
-            self.policy = given["content"]
-        self._in = given.get("id") or given.get("type") or "plain" if tag == "script" else ""
+        attributes = {key: value or "" for key, value in attrs}
+        self.addresses += [attributes[key] for key in ("src", "href", "action", "data", "poster") if key in attributes]
+        if attributes.get("http-equiv") == "Content-Security-Policy":
+            self.policy = attributes["content"]
+        self._in = attributes.get("id") or attributes.get("type") or "plain" if tag == "script" else ""
 
     def handle_data(self, data: str) -> None:
         if self.lasttag == "style":
@@ -60,10 +61,13 @@ class Page(HTMLParser):
 def run(lesson: Recording, tmp_path: Path) -> Path:
     """Return a run with six steps and a generated text; its two samples differ."""
     folder = tmp_path / "日本 <&x"
-    twice = type(lesson.samples[0])(**{**vars(lesson.samples[0]), "name": "</script><script>alert(1)</script>"})
+    (sample,) = lesson.samples
+    values = {key: np.ones((2, weights.shape[2]), np.float16) for key, weights in sample.weights.items()}
+    first = replace(sample, values=values, rollout={"decoder": np.eye(4, dtype=np.float16)})
+    second = replace(first, name="</script><script>alert(1)</script>")
     for step in range(0, 600, 100):
         measures = {"entropy": {"cross": [[step / 8, 1.0], [1.0, 1.0]]}}
-        store.save(Recording(step, (*lesson.samples, twice), measures), folder)
+        store.save(Recording(step, (first, second), measures), folder)
     store.save_generated(lesson, folder)
     return folder
 
@@ -76,34 +80,24 @@ def exported(run: Path, *settings: str) -> Page:
     return Page(text)
 
 
-def test_the_archive_holds_every_tensor_to_the_last_bit(run: Path) -> None:
+def test_archive_is_lossless(run: Path) -> None:
     """Guards against wrong values or names of tensors in base64."""
     archive = exported(run, "step=500").archive
     sample, _ = store.load(store.path(run, 500)).samples
     expected = {
         f"{kind}|{layer}|{what}": array
-        for what, arrays in (("weights", sample.weights), ("norms", sample.norms))
+        for what, arrays in (("weights", sample.weights), ("norms", sample.norms), ("values", sample.values))
         for (kind, layer), array in arrays.items()
     }
+    expected |= {f"{kind}||rollout": array for kind, array in sample.rollout.items()}  # of all layers
+    assert len(expected) == 6 * 3 + 1
     for number in (0, 1):
         start = f"{run.name}|step_00000500|{number}|"
-        found = {key.removeprefix(start): value for key, value in archive["tensors"].items() if key.startswith(start)}
-        assert found.keys() == expected.keys()
+        tensors = {key.removeprefix(start): value for key, value in archive["tensors"].items() if key.startswith(start)}
+        assert tensors.keys() == expected.keys()
         for key, array in expected.items():
-            assert found[key]["shape"] == list(array.shape)
-            assert base64.b64decode(found[key]["data"]) == array.tobytes()
-
-
-def test_values_and_rollout_come_along_where_they_were_recorded(lesson: Recording, tmp_path: Path) -> None:
-    """Guards against other tensor names than source.js requests: the layer of a rollout is empty."""
-    sample = lesson.samples[0]
-    values = {key: np.ones((2, weights.shape[2]), np.float16) for key, weights in sample.weights.items()}
-    rollout = {"decoder": np.eye(4, dtype=np.float16)}
-    store.save(Recording(1, (type(sample)(**{**vars(sample), "values": values, "rollout": rollout}),)), tmp_path)
-    tensors = exported(tmp_path).archive["tensors"]
-    start = f"{tmp_path.name}|step_00000001|0"
-    assert tensors[f"{start}|cross|1|values"]["shape"] == [2, 3]
-    assert base64.b64decode(tensors[f"{start}|decoder||rollout"]["data"]) == rollout["decoder"].tobytes()
+            assert tensors[key]["shape"] == list(array.shape)
+            assert base64.b64decode(tensors[key]["data"]) == array.tobytes()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux alone")
@@ -132,7 +126,7 @@ def test_steps_without_the_sample_are_left_out(
         assert archive["curves"][tmp_path.name]["steps"] == [0, 100, 200]
 
 
-def test_the_rest_is_what_the_plugin_would_answer(run: Path) -> None:
+def test_archive_matches_the_plugin_responses(run: Path) -> None:
     """Guards against differences between the responses of the server and the data of the page."""
     archive = exported(run, "step=500").archive
     path = str(store.path(run, 500))
@@ -163,10 +157,10 @@ def test_steps_are_thinned_evenly_and_the_chosen_one_stays() -> None:
     assert thinned(names, "4", 99) == names
     for chosen in names:
         for count in range(1, 12):
-            found = thinned(names, chosen, count)
-            assert chosen in found
-            assert len(set(found)) == count
-            assert found == sorted(found, key=int)
+            kept_names = thinned(names, chosen, count)
+            assert chosen in kept_names
+            assert len(set(kept_names)) == count
+            assert kept_names == sorted(kept_names, key=int)
 
 
 def test_the_page_loads_nothing_from_anywhere(run: Path) -> None:
@@ -194,8 +188,9 @@ def test_every_import_leads_to_a_module_of_the_page(run: Path) -> None:
     assert 'import {render} from "chumoku/index.js"' in page.scripts["module"]
     for text in page.modules.values():
         code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-        found = re.findall(r"""(?:\bfrom\s*|\bimport\s*\(\s*|^\s*import\s*)["']([^"'\n]+)["']""", code, re.MULTILINE)
-        assert set(found) <= page.modules.keys()
+        imported = r"""(?:\bfrom\s*|\bimport\s*\(\s*|^\s*import\s*)["']([^"'\n]+)["']"""
+        specifiers = re.findall(imported, code, re.MULTILINE)
+        assert set(specifiers) <= page.modules.keys()
 
 
 def test_specifiers_are_resolved_from_the_folder_of_their_module() -> None:
@@ -210,7 +205,7 @@ def test_specifiers_are_resolved_from_the_folder_of_their_module() -> None:
         bundled("z.js", "import './w.js';", modules)
 
 
-def test_what_a_recording_says_cannot_end_its_script(run: Path) -> None:
+def test_names_cannot_end_the_script_element(run: Path) -> None:
     """Guards against script injection by a name that contains </script>."""
     page = exported(run)
     assert list(page.scripts) == ["importmap", "chumoku-archive", "plain", "module"]
@@ -228,7 +223,7 @@ def test_the_page_opens_with_the_map_that_was_chosen(run: Path) -> None:
         assert f"p.attention.{part}" in hash_.split("&")
 
 
-def test_a_file_that_is_no_recording_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_names_a_damaged_recording(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against a traceback if one of many steps is damaged."""
     store.path(run, 0).write_bytes(b"junk")
     assert guarded(["export", str(run), f"to={run.parent / 'p.html'}", "steps=all"]) == 2

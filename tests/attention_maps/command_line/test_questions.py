@@ -1,6 +1,5 @@
 """The strongest links of a token, and word alignments extracted from a map."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +22,13 @@ def test_the_strongest_keys_of_a_query_come_first(lesson: Recording) -> None:
     assert (first.weight, second.weight) == pytest.approx((0.5, 0.3), abs=1e-3)
 
 
-def test_the_other_direction_asks_who_attends_to_a_key(lesson: Recording) -> None:
+def test_strongest_queries_of_a_key(lesson: Recording) -> None:
     """Guards against returning the keys of 'I' instead of the queries that attend to it."""
-    found = lesson.strongest(key="I", kind="decoder", layer=0, head=0, top=9)
-    assert [(link.piece, round(link.weight, 1)) for link in found] == [("I", 0.8), ("win", 0.5), ("d", 0.1)]
+    links = lesson.strongest(key="I", kind="decoder", layer=0, head=0, top=9)
+    assert [(link.piece, round(link.weight, 1)) for link in links] == [("I", 0.8), ("win", 0.5), ("d", 0.1)]
 
 
-def test_what_a_causal_row_cannot_see_is_never_a_link(lesson: Recording) -> None:
+def test_masked_tokens_are_never_links(lesson: Recording) -> None:
     """Guards against masked tokens listed with 0 %."""
     assert [link.piece for link in lesson.strongest("nah", kind="decoder", layer=0, head=0)] == ["nah"]
 
@@ -40,11 +39,11 @@ def test_a_word_of_a_translation_is_asked_for_where_it_was_predicted(lesson: Rec
     for rows in (None, "reads", "predicts"):
         for link in lesson.strongest("win", rows=rows, **where):
             assert link.weight == lesson.weight("win", link.position, rows=rows, **where)
-        (found,) = lesson.strongest(key="いいえ", rows=rows, top=1, **where)
-        assert found.piece == ("nah" if rows == "reads" else "I")
+        (link,) = lesson.strongest(key="いいえ", rows=rows, top=1, **where)
+        assert link.piece == ("nah" if rows == "reads" else "I")
 
 
-def test_the_kind_that_is_there_is_shown() -> None:
+def test_default_kind_is_a_recorded_one() -> None:
     """Guards against a refusal for cross-attention of an encoder, which has none."""
     uniform = np.full((1, 2, 3, 3), 1 / 3)
     causal = np.tril(np.ones((1, 2, 3, 3))) / np.arange(1, 4)[:, None]
@@ -55,15 +54,15 @@ def test_the_kind_that_is_there_is_shown() -> None:
         ({"encoder": uniform, "decoder": causal, "cross": uniform}, "cross"),
     ):
         recording = recording_of_arrays(weights, text if "decoder" in weights else (), text)
-        (shown,) = questions("", recording, MapSettings())
-        assert shown.kind == kind
+        (chosen,) = questions("", recording, MapSettings())
+        assert chosen.kind == kind
 
 
-def test_one_side_of_a_link_must_be_given(lesson: Recording) -> None:
+def test_strongest_needs_either_query_or_key(lesson: Recording) -> None:
     """Guards against an arbitrary result if neither query nor key is given."""
-    for given in ({}, {"query": "win", "key": "I"}):
+    for sides in ({}, {"query": "win", "key": "I"}):
         with pytest.raises(ValueError, match="give either query or key"):
-            lesson.strongest(kind="decoder", layer=0, **given)
+            lesson.strongest(kind="decoder", layer=0, **sides)
 
 
 WEIGHTS = np.array([[0.9, 0.1, 0.0], [0.6, 0.3, 0.1], [0.2, 0.3, 0.5]])
@@ -78,7 +77,7 @@ WEIGHTS = np.array([[0.9, 0.1, 0.0], [0.6, 0.3, 0.1], [0.2, 0.3, 0.5]])
         ("threshold", [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2)]),
     ],
 )
-def test_read_outs_link_what_they_say(readout: str, expected: list[tuple[int, int]]) -> None:
+def test_alignment_readouts(readout: str, expected: list[tuple[int, int]]) -> None:
     """Guards against a `mutual` that checks one direction only, and a `threshold` that excludes equal weights."""
     assert links(WEIGHTS, readout, 0.3) == expected
 
@@ -97,7 +96,7 @@ def test_alignments_are_source_to_target_without_special_tokens(lesson: Recordin
     assert (0, 0) not in alignment(choose(lesson, layer=0, head=0, rows="reads"))  # row 0 reads <s>
 
 
-def test_positions_are_taken_where_no_token_is_spelled_so() -> None:
+def test_numbers_are_positions_unless_a_token_is_spelled_so() -> None:
     """Guards against reading `query=7` as a position if there is a token 7."""
     text = tokens(range(4), ["▁at", "▁7", "▁a", "m"], frozenset())
     assert position("7", text) == range(1, 2)
@@ -110,7 +109,7 @@ def test_positions_are_taken_where_no_token_is_spelled_so() -> None:
         position("3:2", text)
 
 
-def test_ambiguous_words_are_answered_with_positions_that_can_be_typed() -> None:
+def test_ambiguous_words_list_positions_in_command_line_syntax() -> None:
     """Guards against Python syntax, `range(0, 2)`, in messages of the command line."""
     with pytest.raises(LookupError, match=r"use one of the positions 0:2, 3:5$"):
         position("an", tokens(range(5), ["a", "n", "d", "▁a", "n"], frozenset()))
@@ -144,7 +143,7 @@ def test_hidden_folders_and_the_inside_of_a_run_are_not_searched(lesson: Recordi
     assert recorded_runs(tmp_path) == recorded_runs(tmp_path / "x") == [tmp_path / "x"]
 
 
-def test_links_are_followed_but_not_in_circles(lesson: Recording, tmp_path: Path) -> None:
+def test_links_are_followed_without_cycles(lesson: Recording, tmp_path: Path) -> None:
     """Guards against endless recursion through a link to a parent folder, and a search that stops at a broken link."""
     store.save(lesson, tmp_path / "elsewhere")
     runs = tmp_path / "runs"
@@ -159,7 +158,7 @@ def test_links_are_followed_but_not_in_circles(lesson: Recording, tmp_path: Path
     assert recorded_runs(runs) == [runs / "deep" / "x", runs / "linked"]
 
 
-def test_a_folder_of_runs_is_no_run_and_says_which_there_are(lesson: Recording, tmp_path: Path) -> None:
+def test_folder_of_runs_lists_its_runs(lesson: Recording, tmp_path: Path) -> None:
     """Guards against an unhelpful message for the common mistake `show runs`."""
     store.save(lesson, tmp_path / "x")
     with pytest.raises(UserError, match=r"runs in it: .*x"):
@@ -169,7 +168,7 @@ def test_a_folder_of_runs_is_no_run_and_says_which_there_are(lesson: Recording, 
             existing_run(missing)
 
 
-def test_without_settings_the_telling_map_is_asked_for(lesson: Recording) -> None:
+def test_default_map(lesson: Recording) -> None:
     """Guards the defaults: cross-attention, second-to-last layer, rows labelled by predicted tokens, mean over
     heads."""
     (asked,) = questions("", lesson, MapSettings())
@@ -177,18 +176,6 @@ def test_without_settings_the_telling_map_is_asked_for(lesson: Recording) -> Non
     np.testing.assert_array_equal(asked.matrix, lesson.map(0, "cross", 0))
     several = list(questions("", lesson, MapSettings(sample="all", kind="decoder", layer=-1, head="all")))
     assert [(q.sample, q.layer, q.head, q.rows) for q in several] == [(0, 1, 0, "reads"), (0, 1, 1, "reads")]
-
-
-def test_weights_are_multiplied_by_value_norms_on_request(lesson: Recording) -> None:
-    """Guards against rows that no longer sum to 1, norms of queries, and older recordings, which have none."""
-    (sample,) = lesson.samples
-    values = {key: np.arange(1.0, 1 + maps[:, 0].size).reshape(2, -1) for key, maps in sample.weights.items()}
-    (asked,) = questions("x", Recording(1, (replace(sample, values=values),)), MapSettings(head=1, values=True))
-    expected = sample.weights["cross", 0][1].astype(float) * values["cross", 0][1]
-    np.testing.assert_allclose(asked.matrix, expected / expected.sum(axis=1, keepdims=True), atol=1e-6)
-    assert asked.origin.startswith("x · weights times value norms")
-    with pytest.raises(UserError, match="values=true: this recording has no value norms"):
-        list(questions("", lesson, MapSettings(values=True)))
 
 
 @pytest.mark.parametrize(
@@ -200,7 +187,7 @@ def test_weights_are_multiplied_by_value_norms_on_request(lesson: Recording) -> 
         (MapSettings(kind="encoder", rows="predicts"), "an encoder predicts nothing"),
     ],
 )
-def test_maps_that_are_not_there_say_what_there_is(lesson: Recording, settings: MapSettings, message: str) -> None:
+def test_missing_maps_list_what_is_recorded(lesson: Recording, settings: MapSettings, message: str) -> None:
     """Guards against a traceback, and negative indices that wrap around."""
     with pytest.raises(UserError, match=message):
         list(questions("", lesson, settings))

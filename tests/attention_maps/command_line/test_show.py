@@ -92,7 +92,7 @@ def test_special_tokens_can_be_left_out_of_what_is_attended_to(
     assert "80 %" not in without
 
 
-def test_one_that_is_attended_to_lists_those_that_attend(run: str, capsys: Capture) -> None:
+def test_show_key_lists_its_queries(run: str, capsys: Capture) -> None:
     """Guards against treating `key=` alone as a query."""
     assert guarded(["show", run, "kind=decoder", "layer=0", "head=0", "key=I", "top=2"]) == 0
     last = capsys.readouterr().out.splitlines()[3:]
@@ -100,7 +100,7 @@ def test_one_that_is_attended_to_lists_those_that_attend(run: str, capsys: Captu
     assert [line.split()[1] for line in last[1:]] == ["I", "win"]
 
 
-def test_every_mistake_is_told_at_once(run: str, capsys: Capture) -> None:
+def test_all_problems_are_reported_at_once(run: str, capsys: Capture) -> None:
     """Guards against reporting only the first of several errors, and tracebacks."""
     assert guarded(["show", run + "y", "laier=1", "head=x", "top=0", "rows=both", "sample", "step=1", "step=2"]) == 2
     out, err = capsys.readouterr()
@@ -108,7 +108,7 @@ def test_every_mistake_is_told_at_once(run: str, capsys: Capture) -> None:
     assert err.splitlines() == [
         (
             "error: laier: unknown setting (did you mean layer?); there are step, sample, kind, layer, head, rows,"
-            " values, query, key, top, special"
+            " query, key, top, special"
         ),
         "error: head=x: must be a whole number or mean or all",
         "error: rows=both: must be reads or predicts",
@@ -144,17 +144,7 @@ def test_wrong_commands_end_with_code_2(
     assert capsys.readouterr().err.startswith("error: ")
 
 
-def test_a_broken_file_is_named(run: str, capsys: Capture) -> None:
-    """Guards against a traceback, and a list of runs that ends at the first broken file."""
-    (file,) = store.steps(run).values()
-    file.write_bytes(file.read_bytes()[:-7])
-    assert guarded(["show", run]) == 2
-    assert "step_00001000.safetensors: truncated" in capsys.readouterr().err
-    assert guarded(["list", run]) == 0
-    assert "unreadable" in capsys.readouterr().out
-
-
-def test_a_broken_run_is_listed_with_its_reason_among_the_others(run: str, lesson: Recording, capsys: Capture) -> None:
+def test_unreadable_runs_are_listed_with_the_reason(run: str, lesson: Recording, capsys: Capture) -> None:
     """Guards against valid runs hidden by measures of another shape, a damaged file or an unreadable folder."""
     folder = Path(run).parent
     bad = {
@@ -185,7 +175,7 @@ def test_a_broken_run_is_listed_with_its_reason_among_the_others(run: str, lesso
         assert guarded(["heads", str(folder / name)]) == 0
 
 
-def test_a_file_that_is_gone_is_named(run: str, capsys: Capture) -> None:
+def test_missing_recording_is_named(run: str, capsys: Capture) -> None:
     """Guards against a message without the name of the missing file."""
     (file,) = store.steps(run).values()
     file.unlink()
@@ -280,17 +270,7 @@ def test_heads_are_described_by_their_measures(run: str, lesson: Recording, caps
     ]
 
 
-def test_recordings_of_older_versions_are_measured_when_asked(run: str, capsys: Capture) -> None:
-    """Guards against missing measures for files that contain only maps."""
-    assert guarded(["heads", run]) == 0
-    out = capsys.readouterr().out
-    assert re.search(r"^decoder +head +entropy.*diagonal", out, re.MULTILINE)
-    assert re.search(r"^layer 1 +0 .* uniform$", out, re.MULTILINE)
-
-
-def test_a_control_character_in_a_recording_never_reaches_the_terminal(
-    lesson: Recording, tmp_path: Path, capsys: Capture
-) -> None:
+def test_control_characters_are_escaped_on_the_terminal(lesson: Recording, tmp_path: Path, capsys: Capture) -> None:
     """Guards against terminal escape sequences in foreign files."""
     sample = lesson.samples[0]
     wild = tokens([1, 2, 3], ["\033]0;x\007", "a\nb", "\u202ec"], frozenset())
@@ -328,7 +308,7 @@ def test_a_bar_is_as_long_as_its_share() -> None:
     assert {len(bar(share)) for share in np.linspace(0, 1, 99)} == {10}
 
 
-def test_asking_needs_neither_torch_nor_a_plotting_library(run: str) -> None:
+def test_commands_import_neither_torch_nor_matplotlib(run: str) -> None:
     """Guards against importing torch, which takes more than a second; a picture needs matplotlib."""
     code = (
         f"import sys; from attention_maps.__main__ import guarded; codes = [guarded(['show', {run!r}]),"
@@ -342,7 +322,7 @@ def test_asking_needs_neither_torch_nor_a_plotting_library(run: str) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_reader_that_has_seen_enough_ends_it_quietly(run: str) -> None:
+def test_closed_standard_output_ends_quietly(run: str) -> None:
     """Guards against a traceback of `show | head`."""
     command = [sys.executable, "-m", "attention_maps", "show", run, "head=all", "sample=all"]
     process = subprocess.Popen(command, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

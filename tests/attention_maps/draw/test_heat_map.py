@@ -58,14 +58,7 @@ def test_every_glyph_of_a_japanese_sentence_is_in_the_fonts() -> None:
     assert [labels.printable(character, fonts.characters()) for character in SENTENCE] == list(SENTENCE)
 
 
-def test_different_characters_look_different() -> None:
-    """Guards against missing glyphs by comparing images: two characters without glyphs are drawn as the same box."""
-    letters = "▁エ彼〜！９"
-    drawn = [draw.heat_map(np.ones((1, 1)), [letter], ["a"]).tobytes() for letter in letters]
-    assert len(set(drawn)) == len(letters)
-
-
-def test_any_piece_can_be_drawn(caplog: pytest.LogCaptureFixture) -> None:
+def test_any_token_can_be_drawn(caplog: pytest.LogCaptureFixture) -> None:
     """Guards against `$` parsed as a formula, invisible labels, crashes, and a warning for each missing glyph."""
     weights = np.ones((len(NASTY), len(NASTY)))
     with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
@@ -75,7 +68,7 @@ def test_any_piece_can_be_drawn(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
-def test_a_dollar_is_a_dollar() -> None:
+def test_dollar_signs_are_not_parsed_as_formulas() -> None:
     """Guards against `$x$` typeset as a formula, which removes the dollar signs."""
     blank, plain, dollars = (draw.heat_map(np.ones((2, 1)), ["mmmmmmmm", label], ["a"]) for label in ("", "xx", "$xx$"))
     assert changed(blank, dollars)[0] < changed(blank, plain)[0] - 10
@@ -88,6 +81,7 @@ def test_unknown_glyphs_show_their_code() -> None:
     assert labels.readable("\u200d", fonts.characters()) == "[200D]"
     assert labels.readable("長" * 99, fonts.characters()) == "長" * 14 + "…"
     assert labels.printable("valid 3 · 🍎", fonts.characters()) == "valid 3 · [1F34E]"
+    assert [labels.readable(piece) for piece in ("▁win", "▁", "a▁b", "▁▁x", "")] == ["win", "␣", "a␣b", "x", ""]
 
 
 def test_japanese_columns_stand_upright_and_words_are_turned() -> None:
@@ -147,7 +141,7 @@ def test_labels_are_written_beside_and_above_the_map() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 20, 512])
-def test_no_label_touches_the_edge_and_the_size_is_sensible(length: int) -> None:
+def test_labels_stay_inside_an_image_of_bounded_size(length: int) -> None:
     """Guards against labels clipped at the border, and images of unbounded size."""
     pieces = [["▁understanding", "▁オレンジ", "."][i % 3] for i in range(length)]
     names = {"row_name": "reads", "column_name": "attends to"}
@@ -159,7 +153,7 @@ def test_no_label_touches_the_edge_and_the_size_is_sensible(length: int) -> None
     assert (image < 200).any()
 
 
-def test_the_future_is_grey_and_not_a_small_weight() -> None:
+def test_masked_cells_are_grey() -> None:
     """Guards against masked cells that look like cells of weight 0."""
     image = draw.heat_map(np.eye(20), ["a"] * 20, ["a"] * 20, causal=True).reshape(-1, 3)
     hidden = (image == np.round(np.array(to_rgb(labels.FUTURE)) * 255)).all(axis=1).sum()
@@ -167,7 +161,7 @@ def test_the_future_is_grey_and_not_a_small_weight() -> None:
     assert hidden > unseen > 0
 
 
-def test_small_maps_carry_their_numbers() -> None:
+def test_small_maps_show_numbers_in_cells() -> None:
     """Guards against missing values in the cells, and values that do not fit."""
     shares = {0.0: "0", 0.004: "0", 0.42: ".42", 0.994: ".99", 0.999: "1", 1.0: "1"}
     assert {weight: labels.hundredths(weight) for weight in shares} == shares
@@ -180,14 +174,14 @@ def test_small_maps_carry_their_numbers() -> None:
     assert ".42" not in texts(60)
 
 
-def test_a_diverged_model_is_shown_as_such() -> None:
+def test_nan_weights_are_drawn_in_red() -> None:
     """Guards against a crash, or a normal colour, if weights are NaN."""
     weights = np.full((2, 2), np.nan)
     image = draw.heat_map(weights, ["a", "b"], ["a", "b"])
     assert (image == np.round(colours(np.nan) * 255)).all(axis=2).sum() > 1000
 
 
-def test_labels_must_fit_the_map() -> None:
+def test_label_counts_must_match_the_map() -> None:
     """Guards against labels of another sentence."""
     with pytest.raises(ValueError, match="2 row and 3 column labels"):
         draw.heat_map(np.ones((2, 2)), ["a", "b"], ["a", "b", "c"])
@@ -205,7 +199,7 @@ def test_panels_share_one_scale() -> None:
     assert (np.abs(image - pale) <= 1).all(axis=2).sum() > 9 * 300
 
 
-def test_a_picture_says_where_it_comes_from(lesson: Recording) -> None:
+def test_picture_titles_name_layer_head_and_step(lesson: Recording) -> None:
     """Guards against titles without layer, head or step, and labels of the wrong side or length, for each kind."""
     for kind in ("encoder", "decoder", "cross"):
         texts = written(pictures.picture(choose(lesson, kind=kind, layer=1, head=0)).svg())
@@ -216,7 +210,7 @@ def test_a_picture_says_where_it_comes_from(lesson: Recording) -> None:
     assert any("step 2,000" in text for text in texts)
 
 
-def test_drawing_leaves_matplotlib_as_it_was() -> None:
+def test_drawing_has_no_side_effects_on_matplotlib() -> None:
     """Guards against side effects on the user's plots: pyplot, changed settings, packages that change them on
     import."""
     program = """
@@ -240,22 +234,17 @@ def test_the_picture_for_images_is_shown_as_it_is(length: int) -> None:
     pieces = [["▁understanding", "▁オレンジ", "▁a"][i % 3] for i in range(length)]
     weights = {("decoder", 0): np.tril(np.ones((1, length, length), np.float16))}
     sample = Sample(named(pieces), named(pieces), None, (1.0,) * length, ((),) * length, weights, {}, "valid 1", length)
-    shown = pictures.for_images(Recording(1000, (sample,)))
-    image = shown.pixels()
+    heat_map = pictures.for_images(Recording(1000, (sample,)))
+    image = heat_map.pixels()
     assert image.shape[1] == 350
     assert image.shape[0] < 600
     assert (np.concatenate([image[:, :2], image[:, -2:]], axis=1) == 255).all()  # nothing is cut off
-    texts = written(shown.svg())
+    texts = written(heat_map.svg())
     assert texts["a" if length > 2 else "understanding"]["size"] == "9px"  # of 1/72 inch
     assert any("of 128 × 128 tokens" in text for text in texts) == (length == 128)
 
 
-def test_labels_lack_the_mark_of_a_word() -> None:
-    """Guards against `▁`, SentencePiece's space marker, in labels."""
-    assert [labels.readable(piece) for piece in ("▁win", "▁", "a▁b", "▁▁x", "")] == ["win", "␣", "a␣b", "x", ""]
-
-
-def test_pixels_and_svg_are_one_picture() -> None:
+def test_png_and_svg_show_the_same_picture() -> None:
     """Guards against differences between PNG and SVG: a cell of the same colour for every weight, masked ones grey."""
     picture = HeatMap({"": np.array([[1, 0], [0.25, 0.75]])}, named(["a", "b"]), named(["c", "d"]), causal=True)
     root = ElementTree.fromstring(picture.svg().encode())
@@ -278,9 +267,9 @@ def embedded(image: ElementTree.Element) -> np.ndarray:
 def written(svg: str) -> dict[str, dict[str, str]]:
     """Return the texts of an SVG with their colour and size."""
     texts = ElementTree.fromstring(svg.encode()).iter("{http://www.w3.org/2000/svg}text")
-    found = {}
+    styles = {}
     for text in texts:
         style = dict(part.strip().split(": ", 1) for part in text.get("style", "").split(";") if part)
         size = style.get("font-size") or style.get("font", "").split()[0]
-        found["".join(text.itertext())] = {"fill": style.get("fill", "#000000"), "size": size}
-    return found
+        styles["".join(text.itertext())] = {"fill": style.get("fill", "#000000"), "size": size}
+    return styles

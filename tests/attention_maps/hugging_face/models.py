@@ -115,8 +115,8 @@ def tokenizer_of(name: str) -> PreTrainedTokenizerFast:
 
 def inputs_of(name: str, side: str = "right") -> dict[str, Tensor]:
     """Return two texts of different length, padded, with a decoder's input for an encoder-decoder."""
-    found = dict(tokenizer_of(name)(TEXTS[:2], return_tensors="pt", padding=True, padding_side=side))
-    found.pop("token_type_ids", None)
+    inputs = dict(tokenizer_of(name)(TEXTS[:2], return_tensors="pt", padding=True, padding_side=side))
+    inputs.pop("token_type_ids", None)
     if MODELS[name][1].is_encoder_decoder:
-        found["decoder_input_ids"] = torch.tensor([[0, 7, 8, 9, 10], [0, 5, 6, 7, 8]])
-    return found
+        inputs["decoder_input_ids"] = torch.tensor([[0, 7, 8, 9, 10], [0, 5, 6, 7, 8]])
+    return inputs

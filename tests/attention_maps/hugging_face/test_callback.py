@@ -57,12 +57,12 @@ def test_a_run_is_recorded_beside_its_events(tmp_path: Path) -> None:
     fresh = record_texts(trainer.model, tokenizer_of("gpt2"), TEXTS[:2], layers=[0, 2])
     assert (fresh.samples[0].weights["decoder", 1] == last.samples[0].weights["decoder", 1]).all()
     plain = train(tmp_path / "without", [])
-    for one, other in zip(trainer.model.parameters(), plain.model.parameters(), strict=True):
-        assert torch.equal(one, other)
+    for parameter, other in zip(trainer.model.parameters(), plain.model.parameters(), strict=True):
+        assert torch.equal(parameter, other)
 
 
 @pytest.mark.slow
-def test_recordings_are_left_out_rather_than_slow_training(tmp_path: Path) -> None:
+def test_recordings_over_the_time_share_are_skipped(tmp_path: Path) -> None:
     """Guards against a callback that takes more than its share; the first and the last recording are always made."""
     recorder = AttentionCallback(TEXTS[:1], tokenizer_of("gpt2"), every=1, logdir=tmp_path / "here", share=0)
     train(tmp_path, [recorder])
@@ -101,13 +101,13 @@ def test_texts_of_every_kind_of_model() -> None:
     labels = tokenizer_of("marian")
     model = made("marian").train()
     recording = record_texts(model, labels, [(TEXTS[0], TEXTS[1]), TEXTS[1]], max_tokens=12)
-    given, own = recording.samples
+    reference, translated = recording.samples
     assert model.training
-    assert given.reads.ids[1:] == tuple(labels(TEXTS[1])["input_ids"][:11])
-    assert 1 < len(own.reads) <= 12
-    assert own.source is not None
-    assert len(own.source) == 12
-    assert len(own.predictions) == len(own.reads)
+    assert reference.reads.ids[1:] == tuple(labels(TEXTS[1])["input_ids"][:11])
+    assert 1 < len(translated.reads) <= 12
+    assert translated.source is not None
+    assert len(translated.source) == 12
+    assert len(translated.predictions) == len(translated.reads)
     with pytest.raises(UserError, match="reads single texts"):
         record_texts(made("gpt2"), tokenizer_of("gpt2"), [("one", "two")])
     with pytest.raises(UserError, match="has no tokens"):

@@ -36,9 +36,9 @@ def test_an_example_records(name: str, tmp_path: Path) -> None:
     assert printed in done.stdout
     for pattern, recorded in runs.items():
         (run,) = tmp_path.glob(pattern)
-        found = steps(run)
-        assert {recorded[0], recorded[-1]} <= found.keys()
-        for sample in load(found[recorded[-1]]).samples:
+        recordings = steps(run)
+        assert {recorded[0], recorded[-1]} <= recordings.keys()
+        for sample in load(recordings[recorded[-1]]).samples:
             for (kind, _), weights in sample.weights.items():
                 assert np.abs(weights.astype(np.float32).sum(axis=-1) - 1).max() < 5e-3
                 assert kind != "decoder" or not np.triu(weights, 1).any()

@@ -16,7 +16,7 @@ from tests.attention_maps.hugging_face.models import inputs_of, made, tokenizer_
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize("name", ["gpt2", "bert", "marian"])
-def test_nothing_is_kept_of_a_pass_that_fails(name: str, error: type[BaseException]) -> None:
+def test_failed_forward_passes_are_discarded(name: str, error: type[BaseException]) -> None:
     """Guards against texts that lack layers, an encoder without its decoder, and maps of the next text among those of
     the one that failed."""
     model, inputs = made(name), inputs_of(name)
@@ -48,9 +48,9 @@ def test_nothing_is_kept_of_a_pass_that_fails(name: str, error: type[BaseExcepti
     assert len(recorded.batches) == 1
 
 
-def test_nothing_is_kept_without_a_loss_or_of_a_text_that_is_half_written() -> None:
+def test_passes_without_a_loss_and_interrupted_generation_are_discarded() -> None:
     """Guards against maps without their gold tokens, and a text that `generate` could not finish."""
-    model, inputs = made("marian"), {key: one for key, one in inputs_of("marian").items() if "decoder" not in key}
+    model, inputs = made("marian"), {key: value for key, value in inputs_of("marian").items() if "decoder" not in key}
     written = 0
 
     def stop(*_: Any) -> None:

@@ -22,8 +22,8 @@ def test_words_begin_with_a_space_marker(spelling: str) -> None:
 def test_bytes_of_a_character_are_named() -> None:
     """Guards against mojibake: Japanese is split within characters by vocabularies of bytes."""
     labels = tokenizer("bytes")
-    found = pieces(labels("ぬ\n\x03", add_special_tokens=False)["input_ids"], labels)
-    assert "".join(found) == "<0xE3><0x81><0xAC>↵<0x03>"
+    spelled = pieces(labels("ぬ\n\x03", add_special_tokens=False)["input_ids"], labels)
+    assert "".join(spelled) == "<0xE3><0x81><0xAC>↵<0x03>"
     assert sorted(byte_of().values()) == list(range(256))
 
 

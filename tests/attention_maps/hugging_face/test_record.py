@@ -44,14 +44,14 @@ def eager_maps(name: str, inputs: dict[str, Tensor]) -> Maps:
     """Return the maps that transformers itself gives."""
     with torch.no_grad():
         output = made(name, "eager")(**inputs, output_attentions=True)
-    given = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
+    outputs = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
     if not MODELS[name][1].is_encoder_decoder:
-        given = {"encoder" if name == "bert" else "decoder": "attentions"}
-    return {(kind, layer): one for kind, key in given.items() for layer, one in enumerate(output[key])}
+        outputs = {"encoder" if name == "bert" else "decoder": "attentions"}
+    return {(kind, layer): weights for kind, key in outputs.items() for layer, weights in enumerate(output[key])}
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_maps_are_those_of_eager_attention(name: str) -> None:
+def test_maps_equal_eager_attention(name: str) -> None:
     """Guards against a lost mask, shared heads in the wrong order, a missing bias, and maps of the wrong layer; and
     against a recording that changes what the model computes."""
     model, inputs = made(name), inputs_of(name)
@@ -111,7 +111,7 @@ def test_saved_maps_have_no_padding_and_the_right_labels(name: str, tmp_path: An
     ("name", "how"),
     [("gpt2", {}), ("llama", {}), ("llama", {"cache_implementation": "static"}), ("marian", {}), ("t5", {})],
 )
-def test_generation_with_a_cache_is_one_map(name: str, how: dict[str, Any]) -> None:
+def test_cached_generation_equals_one_pass(name: str, how: dict[str, Any]) -> None:
     """Guards against rows of a cached step in the wrong place: they equal those of one pass over the whole text."""
     model, labels = made(name), tokenizer_of(name)
     inputs = {key: value for key, value in inputs_of(name, "left").items() if key != "decoder_input_ids"}
@@ -131,7 +131,7 @@ def test_generation_with_a_cache_is_one_map(name: str, how: dict[str, Any]) -> N
             assert np.abs(stepwise.weights[key].astype(np.float32) - weights).max() < 2e-3
 
 
-def test_texts_that_change_places_are_refused() -> None:
+def test_beam_search_is_refused() -> None:
     """Guards against maps that mix the beams of beam search without a word."""
     model = made("marian")
     inputs = {key: value for key, value in inputs_of("marian").items() if key != "decoder_input_ids"}
@@ -160,7 +160,7 @@ def test_labels_are_what_the_rows_predict() -> None:
     assert [len(sample.predicts) for sample in recorded.recording().samples] == [3, 3]
 
 
-def test_a_cache_from_before_is_refused() -> None:
+def test_cache_filled_outside_the_block_is_refused() -> None:
     """Guards against labels that are shifted because the first tokens are not known."""
     model, inputs = made("gpt2"), inputs_of("gpt2")
     with torch.no_grad():
@@ -188,7 +188,7 @@ def test_chosen_layers_alone_are_recorded(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("layers", [[0], [0, 1], {"decoder": [0]}, {"encoder": [0, 1], "decoder": [0, 1]}])
-def test_a_rollout_over_some_layers_is_not_stored_as_one_over_all(layers: Any) -> None:
+def test_rollout_is_stored_only_over_all_layers(layers: Any) -> None:
     """Guards against the first layers of a model that pass for all of them, because they are numbered from 0."""
     model, inputs = made("marian"), inputs_of("marian")  # 2 layers in the encoder, 3 in the decoder
     with torch.no_grad(), record_attention(model, layers=layers) as recorded:
@@ -198,7 +198,7 @@ def test_a_rollout_over_some_layers_is_not_stored_as_one_over_all(layers: Any) -
 
 
 @pytest.mark.parametrize("layers", [3, [], {}, {"cross": []}, "01", {"cross": 5}, [1.5]])
-def test_layers_that_choose_nothing_are_refused(layers: Any) -> None:
+def test_invalid_layer_choices_are_refused(layers: Any) -> None:
     """Guards against a recording without maps, and a TypeError for one number."""
     with pytest.raises(UserError, match="give numbers"), record_attention(made("gpt2"), layers=layers):
         pass
@@ -206,20 +206,21 @@ def test_layers_that_choose_nothing_are_refused(layers: Any) -> None:
         AttentionCallback(TEXTS, tokenizer_of("gpt2"), layers=layers)
 
 
-@pytest.mark.parametrize("layers", [[3], {"encoder": [2]}, {"decoder": [0], "cross": [7]}])
-def test_a_layer_that_does_not_exist_is_named(layers: Any) -> None:
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ([3], "2 encoder, 3 decoder, 3 cross"),
+        ({"encoder": [2]}, "2 encoder, 3 decoder, 3 cross"),
+        ({"decoder": [0], "cross": [7]}, "2 encoder, 3 decoder, 3 cross"),
+        ({"cros": [0]}, r"layers=\['cros'\]: the kinds of layers are encoder, decoder, cross"),
+    ],
+)
+def test_unknown_layers_are_named(layers: Any, message: str) -> None:
     """Guards against an empty recording after a slip."""
     model = made("marian")
-    with pytest.raises(UserError, match=r"2 encoder, 3 decoder, 3 cross"), record_attention(model, layers=layers):
+    with pytest.raises(UserError, match=message), record_attention(model, layers=layers):
         model(**inputs_of("marian"))
     assert model.config._attn_implementation == "sdpa"
-
-
-def test_a_kind_that_does_not_exist_is_named() -> None:
-    """Guards against a message about the number of layers after a misspelled kind."""
-    model, message = made("marian"), r"layers=\['cros'\]: the kinds of layers are encoder, decoder, cross"
-    with pytest.raises(UserError, match=message), record_attention(model, layers={"cros": [0]}):
-        model(**inputs_of("marian"))
 
 
 @pytest.mark.parametrize("name", ["gpt2", "bert", "marian", "llama"])
@@ -234,7 +235,7 @@ def test_autocast_does_not_round_the_maps(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt2", "marian"])
-def test_layers_that_the_backward_pass_computes_again_are_not_recorded(name: str) -> None:
+def test_recomputed_layers_are_not_recorded(name: str) -> None:
     """Guards against maps of layers that the model does not have, with gradient checkpointing."""
     model, inputs = made(name), inputs_of(name)
     with record_attention(model) as plain:
@@ -263,15 +264,19 @@ def test_the_attention_is_restored_after_an_error(attention: str) -> None:
     assert model.config._attn_implementation == attention
 
 
-def test_a_model_inside_a_model_is_restored_too() -> None:
+def test_nested_models_are_restored() -> None:
     """Guards against two configs of one model, of which one keeps our attention."""
     config = deepcopy(MODELS["bert"][1])
     model = EncoderDecoderModel(encoder=type(made("bert").bert)(config), decoder=made_decoder())
     model.config.decoder_start_token_id = 1
-    own = [module.config._attn_implementation for module in model.modules() if hasattr(module, "config")]
+
+    def implementations() -> list[Any]:
+        return [module.config._attn_implementation for module in model.modules() if hasattr(module, "config")]
+
+    before = implementations()
     with torch.no_grad(), record_attention(model.eval()) as recorded:
         model(input_ids=torch.tensor([[5, 6, 7]]), decoder_input_ids=torch.tensor([[1, 8]]))
-    assert [module.config._attn_implementation for module in model.modules() if hasattr(module, "config")] == own
+    assert implementations() == before
     assert {kind for kind, _ in recorded.weights} == {"encoder", "decoder", "cross"}
     assert recorded.weights["cross", 1].shape == (1, 4, 2, 3)
 
@@ -309,7 +314,7 @@ def test_variants_of_attention() -> None:
             assert (recorded.weights["decoder", layer] - weights.float()).abs().max() < tolerance, type(model)
 
 
-def test_half_an_encoder_decoder() -> None:
+def test_encoder_of_an_encoder_decoder_alone() -> None:
     """Guards against an encoder taken for the whole model."""
     encoder = T5EncoderModel(MODELS["t5"][1]).eval()
     with torch.no_grad(), record_attention(encoder) as recorded:
@@ -337,15 +342,15 @@ def test_models_that_compute_their_attention_themselves_are_refused() -> None:
         pass
 
 
-def test_an_attention_that_is_more_than_a_softmax_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_beyond_a_softmax_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against maps that look right, of a layer that does something else with them."""
     from transformers.models.llama import modeling_llama
 
     model = made("llama", "eager")
-    own = modeling_llama.eager_attention_forward
+    eager = modeling_llama.eager_attention_forward
 
     def gated(*args: Any, **kwargs: Any) -> Any:
-        output, weights = own(*args, **kwargs)
+        output, weights = eager(*args, **kwargs)
         return output * 0.9, weights
 
     monkeypatch.setattr(modeling_llama, "eager_attention_forward", gated)

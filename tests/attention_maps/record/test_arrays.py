@@ -40,12 +40,12 @@ def test_arrays_of_one_stack(tmp_path: Path) -> None:
 
 def test_arrays_of_an_encoder_decoder(tmp_path: Path) -> None:
     """Guards against sides that are exchanged."""
-    given: dict[Any, Any] = {"encoder": weights(3, 3), "decoder": weights(5, 5, causal=True), "cross": weights(5, 3)}
-    first, second = (recording_of_arrays(given, WORDS, SOURCE, name=name) for name in ("one", "two"))
+    by_kind: dict[Any, Any] = {"encoder": weights(3, 3), "decoder": weights(5, 5, causal=True), "cross": weights(5, 3)}
+    first, second = (recording_of_arrays(by_kind, WORDS, SOURCE, name=name) for name in ("one", "two"))
     both = load(save(together(first, second), tmp_path))
     assert [sample.name for sample in both.samples] == ["one", "two"]
     assert both.weight("win", "勝つ", kind="cross", layer=1, head=2) == pytest.approx(
-        given["cross"][1, 2, 3, 1], abs=1e-3
+        by_kind["cross"][1, 2, 3, 1], abs=1e-3
     )
     assert both.labels.keys() == {"encoder", "decoder", "cross"}
     with pytest.raises(UserError, match="the same layers and heads"):
@@ -53,7 +53,7 @@ def test_arrays_of_an_encoder_decoder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("arrays", "problem"),
     [
         (weights(4, 4), r"must be \[layers, heads, 5, 5\]"),
         (weights(5, 5)[0], "are \\[3, 5, 5\\]"),
@@ -63,10 +63,10 @@ def test_arrays_of_an_encoder_decoder(tmp_path: Path) -> None:
         ({}, "no attention weights"),
     ],
 )
-def test_wrong_arrays_are_refused(given: Any, problem: str) -> None:
+def test_wrong_arrays_are_refused(arrays: Any, problem: str) -> None:
     """Guards against a map whose labels belong to other rows, and scores in place of weights."""
     with pytest.raises(UserError, match=problem):
-        recording_of_arrays(given, WORDS)
+        recording_of_arrays(arrays, WORDS)
 
 
 class Cache(dict[str, torch.Tensor]):

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from attention_maps.record.alignment_error import AlignmentTally, of_words
 from attention_maps.record.alignment_readout import argmax, grown, mutual
-from attention_maps.record.antecedent_accuracy import AntecedentTally
+from attention_maps.record.gold_scores import AlignmentTally, AntecedentTally, of_words
 from attention_maps.record.measures import with_means
 
 
@@ -16,16 +15,16 @@ def test_links_between_words_sum_over_keys_and_average_over_queries() -> None:
     np.testing.assert_allclose(of_words(weights, [[0], [1, 2]], [[0, 1], [2]]), [[0.8, 0.2], [0.45, 0.55]])
 
 
-def test_means_stand_behind_heads_and_layers() -> None:
+def test_with_means_appends_means_of_heads_and_layers() -> None:
     """Guards against the wrong axis."""
     weights = np.arange(12.0).reshape(2, 2, 1, 3)
-    found = with_means(weights)
-    assert found.shape == (3, 3, 1, 3)
-    np.testing.assert_array_equal(found[0, 2], weights[0].mean(axis=0))
-    np.testing.assert_array_equal(found[2, 2], weights.mean(axis=(0, 1)))
+    means = with_means(weights)
+    assert means.shape == (3, 3, 1, 3)
+    np.testing.assert_array_equal(means[0, 2], weights[0].mean(axis=0))
+    np.testing.assert_array_equal(means[2, 2], weights.mean(axis=(0, 1)))
 
 
-def test_readouts_are_those_of_the_literature() -> None:
+def test_readouts_match_the_literature() -> None:
     """Guards argmax, intersection and grow-diag on a small map with known links."""
     weights = np.array([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]])
     np.testing.assert_array_equal(argmax(weights), [[1, 0, 0], [1, 0, 0], [0, 0, 1]])
@@ -44,7 +43,7 @@ def test_alignment_error_rate_is_that_of_och_and_ney() -> None:
     assert (tally.gold, tally.pairs) == (2, 1)
 
 
-def test_reading_the_word_instead_of_writing_it_shifts_the_rows() -> None:
+def test_rows_labelled_by_the_token_read_are_shifted() -> None:
     """Guards against a SHIFT-ATT that equals the unshifted method: row i + 1 reads the token that row i predicts."""
     diagonal = np.eye(4)[None, None]  # row i looks at source word i
     tally = AlignmentTally()
@@ -54,7 +53,7 @@ def test_reading_the_word_instead_of_writing_it_shifts_the_rows() -> None:
     assert tally.error_rates("reads")[0, 0] == 100
 
 
-def test_a_perfect_head_is_told_from_a_blind_one_and_their_mean() -> None:
+def test_error_rates_of_a_perfect_and_a_uniform_head_and_their_mean() -> None:
     """Guards against a wrong head axis."""
     perfect, blind = np.eye(3), np.tile([0.4, 0.3, 0.3], (3, 1))
     tally = AlignmentTally()
@@ -75,7 +74,7 @@ def test_the_antecedent_is_the_referent_whose_mentions_get_most_together() -> No
     assert tally.pronouns == 2
 
 
-def test_a_head_that_tells_nobody_apart_gets_half_of_two() -> None:
+def test_ties_share_the_credit() -> None:
     """Guards against ties resolved in favour of the first candidate, which is correct more often than chance."""
     tally = AntecedentTally()
     tally.add(np.full((1, 1, 1, 4), 0.25), 0, [[[0]], [[1]]], antecedent=0)

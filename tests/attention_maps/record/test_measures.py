@@ -13,7 +13,7 @@ def test_entropy_is_zero_when_sharp_and_log_keys_when_even() -> None:
     np.testing.assert_allclose(measures.entropy(weights), [0, np.log(4)], atol=1e-12)
 
 
-def test_mass_goes_where_it_was_put() -> None:
+def test_key_mass_and_diagonal_mass() -> None:
     """Guards against swapped axes, and the wrong sign of the offset: -1 is the previous token."""
     previous = np.eye(5, k=-1)
     weights = np.stack([np.eye(5), previous, np.eye(5)[[0] * 5]])
@@ -27,7 +27,7 @@ def test_a_sequence_of_one_token_has_no_previous_one() -> None:
     np.testing.assert_array_equal(measures.diagonal_mass(np.ones((2, 1, 1)), range(1), -1), [0, 0])
 
 
-def test_scalars_leave_out_rows_that_have_no_choice(lesson: Recording) -> None:
+def test_scalars_exclude_the_first_causal_row(lesson: Recording) -> None:
     """Guards against including the first causal row, whose weight on itself is always 1."""
     scalars = measures.scalars(measures.head_measures(lesson.samples))
     head_0, head_1 = (0.2 + 0.8 + 0.3) / 3, (1 / 2 + 1 / 3 + 1 / 4) / 3
@@ -41,7 +41,7 @@ def test_scalars_leave_out_rows_that_have_no_choice(lesson: Recording) -> None:
     assert all(np.isfinite(value) for value in scalars.values())
 
 
-def test_rollout_is_the_product_of_what_every_layer_mixes() -> None:
+def test_rollout_is_the_product_over_layers() -> None:
     """Guards the order of the layers and the residual connection: two layers, computed by hand."""
     first = np.array([[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]])
     second = np.array([[1, 0, 0], [0, 1, 0], [0, 0.5, 0.5]])
@@ -51,14 +51,14 @@ def test_rollout_is_the_product_of_what_every_layer_mixes() -> None:
     assert not np.allclose(measures.rollout([second, first]), expected)
 
 
-def test_spread_is_one_for_a_head_that_looks_at_everything_alike() -> None:
+def test_spread_of_uniform_attention_is_one() -> None:
     """Guards the scale: the first rows of a causal head have few keys, so plain entropy cannot reach log(T)."""
     causal = np.tril(np.ones((6, 6))) / np.arange(1, 7)[:, None]
     assert measures.spread(causal[None, 1:], np.arange(2, 7)) == pytest.approx([1])
     assert measures.spread(np.eye(6)[None], np.full(6, 6)) == pytest.approx([0])
 
 
-def test_coverage_counts_the_keys_that_some_row_looks_at_most() -> None:
+def test_coverage_counts_argmax_keys() -> None:
     """Guards against labelling a head that always attends to the same word as an alignment."""
     weights = np.array([[[0.9, 0.1, 0], [0.2, 0.7, 0.1]], [[0.9, 0.1, 0], [0.8, 0.1, 0.1]]])
     np.testing.assert_array_equal(measures.coverage(weights, [0, 1]), [1, 0.5])
@@ -87,13 +87,13 @@ def test_coverage_counts_the_keys_that_some_row_looks_at_most() -> None:
         ({name: float("nan") for name in ("previous", "first", "diagonal", "special", "spread")}, ""),
     ],
 )
-def test_heads_are_named_by_what_they_do(head: dict[str, float], label: str) -> None:
+def test_label_rules(head: dict[str, float], label: str) -> None:
     """Guards each rule, and a head that does two things; gold scores come first."""
-    found = measures.head_labels({"entropy": {"decoder": [[1.0]]}} | {k: {"decoder": [[v]]} for k, v in head.items()})
-    assert found == {"decoder": [[label]]}
+    labels = measures.head_labels({"entropy": {"decoder": [[1.0]]}} | {k: {"decoder": [[v]]} for k, v in head.items()})
+    assert labels == {"decoder": [[label]]}
 
 
-def test_spread_of_a_causal_head_counts_only_what_it_can_see() -> None:
+def test_spread_of_a_causal_head_counts_visible_keys() -> None:
     """Guards the number of visible keys per row: with one too many, no causal head would be labelled uniform."""
     sample = Sample(
         reads=tokens(range(5), "abcde", frozenset()),

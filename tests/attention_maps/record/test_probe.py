@@ -7,7 +7,7 @@ import pytest
 from attention_maps.record.probe import parse_probe
 
 
-def test_a_marked_pronoun_has_the_last_mention_before_it_as_antecedent() -> None:
+def test_antecedent_is_the_last_mention_before_the_pronoun() -> None:
     """Guards against spans that are shifted by the marks before, and an antecedent within another word."""
     text, spans = parse_probe("Emi came. She{Emi} saw Emily. Emi left because she{Emi} was late.")
     assert text == "Emi came. She saw Emily. Emi left because she was late."
@@ -22,6 +22,6 @@ def test_the_second_mark_may_refer_to_an_earlier_one() -> None:
 
 
 @pytest.mark.parametrize("text", ["f{x} = y", "a {b} c", "it{apple}", "no marks", "", "{}", "a{}"])
-def test_other_braces_belong_to_the_text(text: str) -> None:
+def test_other_braces_are_kept(text: str) -> None:
     """Guards texts of programs and formulas."""
     assert parse_probe(text) == (text, [])

@@ -24,7 +24,7 @@ def test_queries_give_the_percentages_of_the_lesson(
     assert round(100 * lesson.weight(who, to, kind=kind, layer=0, head=0, rows="reads")) == percent
 
 
-def test_without_a_head_the_mean_of_the_heads_answers(lesson: Recording) -> None:
+def test_default_head_is_the_mean(lesson: Recording) -> None:
     """Guards against a silent default to head 0."""
     assert lesson.weight("win", "I", kind="decoder", layer=0) == pytest.approx((0.5 + 0.25) / 2, abs=1e-3)
 
@@ -42,8 +42,8 @@ def test_a_word_of_a_translation_is_by_default_what_its_row_predicts(lesson: Rec
     asked = lesson.weight("win", "勝つ", kind="cross", layer=0, head=0)
     assert asked == lesson.weight("win", "勝つ", kind="cross", layer=0, head=0, rows="predicts")
     assert asked == lesson.weight("d", "勝つ", kind="cross", layer=0, head=0, rows="reads")
-    own = lesson.weight("win", "I", kind="decoder", layer=0, head=0)
-    assert own == lesson.weight("win", "I", kind="decoder", layer=0, head=0, rows="reads")
+    weight = lesson.weight("win", "I", kind="decoder", layer=0, head=0)
+    assert weight == lesson.weight("win", "I", kind="decoder", layer=0, head=0, rows="reads")
 
 
 def test_negative_layers_count_from_the_last(lesson: Recording) -> None:
@@ -65,7 +65,7 @@ def test_negative_layers_count_from_the_last(lesson: Recording) -> None:
         ({"key": range(2, -(10**12), -1)}, "not within the 3 tokens"),
     ],
 )
-def test_impossible_questions_say_what_there_is(lesson: Recording, change: dict, message: str) -> None:
+def test_lookup_errors_list_what_is_recorded(lesson: Recording, change: dict, message: str) -> None:
     """Guards against bare KeyErrors, and against numpy wrapping around to another token."""
     question = {"query": "win", "key": "さ", "kind": "cross", "layer": 0} | change
     with pytest.raises(LookupError, match=message):
@@ -81,7 +81,7 @@ def test_words_of_several_pieces_are_found() -> None:
     assert characters.find("no win") == characters.find("no▁win") == range(1, 7)
 
 
-def test_a_word_that_occurs_twice_must_be_pointed_at() -> None:
+def test_ambiguous_word_needs_a_position() -> None:
     """Guards against the first 'the' silently answering for the second."""
     text = tokens(range(4), ["▁the", "▁cat", "▁the", "▁dog"], frozenset())
     with pytest.raises(LookupError, match="'the' occurs 2 times; use one of the positions 0, 2"):
@@ -96,7 +96,7 @@ def test_several_pieces_sum_over_keys_and_average_over_queries(lesson: Recording
     assert both == pytest.approx((0.33 + 0.33 + 0.15 + 0.8) / 2, abs=1e-3)
 
 
-def test_every_token_has_an_id_a_piece_and_a_mark() -> None:
+def test_token_counts_must_match() -> None:
     """Guards against labels of one sentence on the map of another."""
     with pytest.raises(ValueError, match="3 ids, 2 pieces"):
         tokens([1, 2, 3], ["a", "b"], frozenset())

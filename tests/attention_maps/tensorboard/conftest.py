@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -114,50 +116,54 @@ Serve = Callable[..., str]
 
 @pytest.fixture
 def tensorboard() -> Iterator[Serve]:
-    """`tensorboard("--logdir", …, command=…)`: start TensorBoard with the tab on a free port -> its address with a
-    slash at the end.
+    """`tensorboard("--logdir", …)`: start TensorBoard with the tab, as `serving` does -> its address."""
+    with contextlib.ExitStack() as stack:
+        yield lambda *flags, **how: stack.enter_context(serving(*flags, **how))
+
+
+@contextlib.contextmanager
+def serving(
+    *flags: str | Path,
+    port: int = 0,
+    command: tuple[str, ...] = ("-m", "attention_maps.tensorboard"),
+    path: Path | None = None,
+) -> Iterator[str]:
+    """Start TensorBoard with the tab, by default on a free port; yield its address with a slash at the end.
 
     `command` are the arguments of Python, the module of this project by default; `path` comes first on Python's path.
     """
-    processes = []
-
-    def start(
-        *flags: str, command: tuple[str, ...] = ("-m", "attention_maps.tensorboard"), path: Path | None = None
-    ) -> str:
-        variables = environment()
-        if path:
-            variables["PYTHONPATH"] = f"{path}{os.pathsep}{variables['PYTHONPATH']}"
-        process = subprocess.Popen(
-            [sys.executable, *command, "--host", "127.0.0.1", "--port", "0", *flags],
-            cwd=ROOT,
-            env=variables,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
-        processes.append(process)
-        return address_of(process)
-
-    yield start
-    for process in processes:
+    variables = environment()
+    if path:
+        variables["PYTHONPATH"] = f"{path}{os.pathsep}{variables['PYTHONPATH']}"
+    process = subprocess.Popen(
+        [sys.executable, *command, "--host", "127.0.0.1", "--port", str(port), *flags],
+        cwd=ROOT,
+        env=variables,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        address = address_of(process)
+        threading.Thread(target=process.communicate, daemon=True).start()  # a full pipe would block it
+        yield address
+    finally:
         process.terminate()
         process.wait(timeout=30)
-        if process.stderr:
-            process.stderr.close()
 
 
 def address_of(process: subprocess.Popen[str]) -> str:
     """Wait until a TensorBoard whose standard error is a pipe says its address, and return it."""
-    said = ""
+    output = ""
     assert process.stderr
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         if not select.select([process.stderr], [], [], 1)[0]:
             continue
         block = os.read(process.stderr.fileno(), 4096)  # `readline` would hide further lines from `select`
-        said += block.decode()
-        if found := re.search(r"TensorBoard \S+ at (http\S+)\s", said):
-            return found[1]
+        output += block.decode()
+        if match := re.search(r"TensorBoard \S+ at (http\S+)\s", output):
+            return match[1]
         if not block:
             break
-    raise AssertionError(f"TensorBoard did not start:\n{said}")
+    raise AssertionError(f"TensorBoard did not start:\n{output}")

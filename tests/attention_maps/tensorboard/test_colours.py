@@ -37,9 +37,9 @@ def lab(rgb: np.ndarray) -> np.ndarray:
     return np.array([116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)])
 
 
-def distance(one: str, other: str, vision: str) -> float:
+def distance(first: str, second: str, vision: str) -> float:
     """Return the CIE76 distance of two colours."""
-    a, b = (lab(np.clip(np.asarray(SIMULATED[vision]) @ linear(colour), 0, 1)) for colour in (one, other))
+    a, b = (lab(np.clip(np.asarray(SIMULATED[vision]) @ linear(colour), 0, 1)) for colour in (first, second))
     return float(np.linalg.norm(a - b))
 
 
@@ -51,7 +51,7 @@ def constants(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("vision", SIMULATED)
-def test_labels_are_told_apart(vision: str) -> None:
+def test_label_colours_are_distinguishable(vision: str) -> None:
     """Guards against two labels whose bands look the same in the story."""
     labels = constants("LABELS")
     assert len(labels) == 8
@@ -61,7 +61,7 @@ def test_labels_are_told_apart(vision: str) -> None:
 
 @pytest.mark.parametrize("vision", SIMULATED)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_signs_of_a_difference_are_told_apart(theme: str, vision: str) -> None:
+def test_signs_of_a_difference_have_distinct_colours(theme: str, vision: str) -> None:
     """Guards against more and less attention in the same colour; equal weights have the colour in the middle."""
     text = (STATIC / "draw/colours.js").read_text("utf-8")
     (stops,) = re.findall(rf"const DIVERGING = \{{.*?{theme}: \[(.*?)\]", text, re.DOTALL)

@@ -49,25 +49,25 @@ def test_the_list_of_runs_opens_no_recording(tab: type[Tab], complete: Recording
     """Guards against a list that takes longer with every recording: 100 runs of 200 recordings are 20,000 files."""
     runs = 4
     make(tmp_path, complete, runs, steps=5)
-    shown = tab(tmp_path)
-    did = done_by(shown, tmp_path, "index")
+    server = tab(tmp_path)
+    did = done_by(server, tmp_path, "index")
     assert did["opened"] == []
     assert len(did["listed"]) == len(set(did["listed"])) == 1 + 2 + 2 * runs  # each folder once
-    assert shown.plugin.is_active()
-    assert done_by(shown, tmp_path, "index") == {"opened": [], "listed": []}
+    assert server.plugin.is_active()
+    assert done_by(server, tmp_path, "index") == {"opened": [], "listed": []}
 
 
 def test_a_request_for_one_run_touches_no_other(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
     """Guards against a slider that waits for a search of all runs whenever the last search is older than 2 seconds."""
     make(tmp_path, complete, 6, 4)
-    shown = tab(tmp_path)
-    shown.json("index")
-    shown.plugin._runs._until = float("-inf")  # the next search is due
+    server = tab(tmp_path)
+    server.json("index")
+    server.plugin._runs._until = float("-inf")  # the next search is due
     folder = tmp_path / "sweep-1" / "run-3" / "attention"
     where = {"run": "sweep-1/run-3", "recording": "step_00000002"}
     opened = [str(folder / "step_00000002.safetensors")]
-    assert done_by(shown, tmp_path, "meta", **where) == {"opened": opened, "listed": []}
-    did = done_by(shown, tmp_path, "curves", run="sweep-1/run-3")
+    assert done_by(server, tmp_path, "meta", **where) == {"opened": opened, "listed": []}
+    did = done_by(server, tmp_path, "curves", run="sweep-1/run-3")
     assert did["listed"] == [str(folder)]
     assert did["opened"] == [str(folder / f"step_{step:08d}.safetensors") for step in range(4)]
 
@@ -75,17 +75,17 @@ def test_a_request_for_one_run_touches_no_other(tab: type[Tab], complete: Record
 def test_maps_are_shown_while_another_request_searches(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
     """Guards against a page that stands still while a slow disk is searched for runs."""
     make(tmp_path, complete, 2, 2)
-    shown = tab(tmp_path)
-    before = shown.json("index")
-    shown.plugin._runs._until = float("-inf")
+    server = tab(tmp_path)
+    before = server.json("index")
+    server.plugin._runs._until = float("-inf")
     answers: list[Any] = []
 
     def ask() -> None:
-        answers.append(shown.json("index"))
-        answers.append(shown.json("meta", run="sweep-0/run-0", recording="step_00000001")["step"])
-        answers.append(shown.json("curves", run="sweep-0/run-0")["steps"])
+        answers.append(server.json("index"))
+        answers.append(server.json("meta", run="sweep-0/run-0", recording="step_00000001")["step"])
+        answers.append(server.json("curves", run="sweep-0/run-0")["steps"])
 
-    with shown.plugin._runs._lock:
+    with server.plugin._runs._lock:
         asking = threading.Thread(target=ask, daemon=True)
         asking.start()
         asking.join(timeout=30)
@@ -97,10 +97,10 @@ def test_a_new_recording_of_a_known_run_can_be_shown_before_the_next_search(
 ) -> None:
     """Guards against a recording that is refused although it was listed to another page."""
     make(tmp_path, complete, 2, 1)
-    shown = tab(tmp_path)
-    shown.json("index")
-    shown.plugin._runs._until = float("inf")
+    server = tab(tmp_path)
+    server.json("index")
+    server.plugin._runs._until = float("inf")
     store.save(replace(complete, step=7), tmp_path / "sweep-0" / "run-0")
-    assert shown.json("meta", run="sweep-0/run-0", recording="step_00000007")["step"] == 7
-    assert shown.json("curves", run="sweep-0/run-0")["steps"] == [0, 7]
-    assert "(any more)" in shown.refused(404, "meta", run="sweep-0/run-0", recording="step_00000008")
+    assert server.json("meta", run="sweep-0/run-0", recording="step_00000007")["step"] == 7
+    assert server.json("curves", run="sweep-0/run-0")["steps"] == [0, 7]
+    assert "(any more)" in server.refused(404, "meta", run="sweep-0/run-0", recording="step_00000008")

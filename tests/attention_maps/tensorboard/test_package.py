@@ -16,7 +16,7 @@ from attention_maps.tensorboard.plugin import STATIC
 from tests.conftest import ROOT, environment
 
 
-def test_importing_the_plugin_is_light() -> None:
+def test_importing_the_plugin_is_cheap() -> None:
     """Guards against a slow or failing import, which delays or stops TensorBoard in every environment with the
     plugin."""
     program = (
@@ -34,7 +34,7 @@ def test_importing_the_plugin_is_light() -> None:
     assert heavy == ""
 
 
-def test_writer_and_tab_speak_of_the_same_format() -> None:
+def test_writer_and_tab_use_the_same_format() -> None:
     """Guards file names that the tab cannot read, and headers that only the writer accepts."""
     assert file_names.RECORDING.fullmatch(store.path("run", 100_000_000).name)
     assert header.LONGEST_HEADER < 100_000_000  # what the safetensors library itself accepts
@@ -61,26 +61,20 @@ def pip(folder: Path, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_wheel_holds_the_page_and_the_plugin(wheel: zipfile.Path) -> None:
-    """Guards against a wheel without the static files, which setuptools omits by default."""
+def test_contents_of_the_wheel(wheel: zipfile.Path) -> None:
+    """Guards against a wheel without the static files, which setuptools omits by default, or without the entry point,
+    by which `tensorboard --logdir runs` finds plugins; and against one that takes names like `data` and `model` away
+    from other packages."""
     packed = set(wheel.root.namelist())
     needed = {path.relative_to(ROOT).as_posix() for path in STATIC.rglob("*") if path.is_file()}
     needed |= {path.relative_to(ROOT).as_posix() for path in STATIC.parent.glob("*.py")}
     assert needed
     assert needed - packed == set()
-
-
-def test_the_wheel_announces_the_plugin(wheel: zipfile.Path) -> None:
-    """Guards against a missing entry point, by which `tensorboard --logdir runs` finds plugins."""
-    (name,) = (name for name in wheel.root.namelist() if name.endswith(".dist-info/entry_points.txt"))
+    (name,) = (name for name in packed if name.endswith(".dist-info/entry_points.txt"))
     entries = configparser.ConfigParser()
     entries.read_string(wheel.root.read(name).decode("utf-8"))
     assert dict(entries["tensorboard_plugins"]) == {"attention": "attention_maps.tensorboard.plugin:AttentionPlugin"}
-
-
-def test_the_wheel_claims_one_name(wheel: zipfile.Path) -> None:
-    """Guards against an installation that takes names like `data` and `model` away from other packages."""
-    names = {name.partition("/")[0] for name in wheel.root.namelist()}
+    names = {name.partition("/")[0] for name in packed}
     assert {name for name in names if not name.endswith(".dist-info")} == {"attention_maps"}
 
 
@@ -118,7 +112,7 @@ TRAINING = {"datasets", "hydra", "omegaconf", "pyarrow", "sacrebleu", "sentencep
 """Packages that training alone needs."""
 
 
-def test_an_installed_wheel_is_harmless_and_works(wheel: zipfile.Path, tmp_path: Path) -> None:
+def test_installed_wheel_works_without_the_project(wheel: zipfile.Path, tmp_path: Path) -> None:
     """Guards a foreign `data` package against the wheel, and the wheel against a missing part: what works in a clone
     may import something that is not published."""
     site = tmp_path / "site"

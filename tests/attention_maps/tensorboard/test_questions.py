@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import random
 import shutil
-import signal
 import socket
 import threading
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,16 +15,10 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
-from attention_maps.tensorboard.questions import KEPT, LAST_NUMBER
+from attention_maps.tensorboard.questions import LAST_NUMBER
 from attention_maps.tensorboard.request_checks import LARGEST
 from tests.attention_maps.tensorboard.conftest import Tab, refusal
-from tests.attention_maps.tensorboard.test_worker_process import (
-    children,
-    in_thread,
-    stop,
-    wait_until_asked,
-    wait_until_gone,
-)
+from tests.attention_maps.tensorboard.test_worker_process import in_thread
 from training.checkpoints.early_weights import save_early_weights
 from training.checkpoints.files import load_weights
 from training.checkpoints.snapshot import Snapshot
@@ -54,6 +43,14 @@ def asked(trained: Path) -> Iterator[Tab]:
     tab.plugin.questions.close()
 
 
+def sharing(asked: Tab, logdir: Path, answers: Path) -> Tab:
+    """Return a new plugin for a log directory, which asks the process of another one; its answers are in a folder."""
+    tab = Tab(logdir)
+    answers.mkdir()
+    tab.plugin.questions._started = asked.plugin.questions.worker, answers
+    return tab
+
+
 def test_a_question_gives_recordings_that_the_tab_reads(asked: Tab) -> None:
     """Guards against recordings that the other routes do not know, and an answer that is lost with the page."""
     answer = post(asked, QUESTION | {"removed": [["decoder", 0, 0]]}).get_json()
@@ -73,25 +70,24 @@ def test_a_question_gives_recordings_that_the_tab_reads(asked: Tab) -> None:
     assert "not kept" in asked.refused(404, "meta", run="gpt", recording="asked_99999")
 
 
-def test_numbers_continue_those_that_the_browser_has_seen(trained: Path) -> None:
+def test_numbers_continue_those_that_the_browser_has_seen(asked: Tab, trained: Path, tmp_path: Path) -> None:
     """Guards against an answer with the number of one that an open page has read before TensorBoard was restarted."""
-    tab = Tab(trained / "runs")
-    with closing(tab.plugin.questions):
-        for after, number in [(100, 102), (2, 104), (105, 108), (10**14, LAST_NUMBER + 2), (10**14, LAST_NUMBER + 4)]:
-            assert post(tab, QUESTION | {"after": after}).get_json()["recording"] == f"asked_{number:05d}"
-        for wrong in (-1, True, "3", 1.5, None):
-            assert "'after' must be the number of an answer" in refusal(post(tab, QUESTION | {"after": wrong}), 400)
+    tab = sharing(asked, trained / "runs", tmp_path / "answers")
+    for after, number in [(100, 102), (2, 104), (105, 108), (10**14, LAST_NUMBER + 2), (10**14, LAST_NUMBER + 4)]:
+        assert post(tab, QUESTION | {"after": after}).get_json()["recording"] == f"asked_{number:05d}"
+    for wrong in (-1, True, "3", 1.5, None):
+        assert "'after' must be the number of an answer" in refusal(post(tab, QUESTION | {"after": wrong}), 400)
 
 
-def test_the_answers_of_a_run_are_forgotten(asked: Tab) -> None:
+def test_clear_deletes_the_answers_of_one_run(asked: Tab) -> None:
     """Guards against answers of another run that are lost, files that stay, and a number that is given twice."""
     first = post(asked, QUESTION).get_json()["recording"]
-    kept = Path(asked.plugin.questions.path("gpt", first))
+    file = Path(asked.plugin.questions.path("gpt", first))
     other = post(asked, {"run": "translate", "source": "エミは走る。"}).get_json()["recording"]
     clear = partial(asked.client.post, "/data/plugin/attention/clear")
     assert "only the page" in refusal(clear(json={"run": "gpt"}, headers={"Sec-Fetch-Site": "cross-site"}), 403)
     assert clear(json={"run": "gpt"}).status_code == 200
-    assert not kept.exists()
+    assert not file.exists()
     assert "not kept" in asked.refused(404, "answer", run="gpt", recording=first)
     runs = asked.json("index")["runs"]
     assert "asked" not in runs["gpt"]
@@ -104,30 +100,29 @@ def test_the_answers_of_a_run_are_forgotten(asked: Tab) -> None:
 def test_the_kept_checkpoints_are_listed(asked: Tab, trained: Path, tmp_path: Path) -> None:
     """Guards against checkpoints that cannot be asked, and a run without any."""
     listed = asked.json("checkpoints", run="gpt")
-    (kept,) = listed["checkpoints"]
+    (checkpoint,) = listed["checkpoints"]
     assert listed["both_directions"] is False
-    assert kept == {"name": "step-00000006", "step": 6, "best": True, "last": True}
-    answer = post(asked, QUESTION | {"checkpoint": kept["name"]}).get_json()
-    assert answer["checkpoint"] == kept["name"]
+    assert checkpoint == {"name": "step-00000006", "step": 6, "best": True, "last": True}
+    answer = post(asked, QUESTION | {"checkpoint": checkpoint["name"]}).get_json()
+    assert answer["checkpoint"] == checkpoint["name"]
     shutil.copytree(trained / "runs" / "gpt" / "attention", tmp_path / "bare" / "attention")
-    bare = Tab(tmp_path)
+    bare = sharing(asked, tmp_path, tmp_path / "answers")
     assert bare.json("checkpoints", run="bare") == {"checkpoints": [], "both_directions": False}
     assert "contains no checkpoint" in refusal(post(bare, QUESTION | {"run": "bare"}), 400)
-    bare.plugin.questions.close()
 
 
-def test_early_weights_are_listed_by_step_and_asked(trained: Path, tmp_path: Path) -> None:
+def test_early_weights_are_listed_by_step_and_asked(asked: Tab, trained: Path, tmp_path: Path) -> None:
     """Guards against early models that cannot be chosen, a step that is listed twice, and weights that are deleted."""
     shutil.copytree(trained / "runs" / "gpt", tmp_path / "gpt", symlinks=True)
     weights = load_weights(tmp_path / "gpt" / "checkpoints" / "last")
     for step, size in ((4, 0.5), (0, 0.0), (6, 1.0)):
         small = {name: tensor * size for name, tensor in weights.items()}
         save_early_weights(tmp_path / "gpt" / "checkpoints", step, Snapshot(small, {}))
-    tab = Tab(tmp_path)
+    tab = sharing(asked, tmp_path, tmp_path / "answers")
     listed = tab.json("checkpoints", run="gpt")["checkpoints"]
-    assert [one["name"] for one in listed] == ["weights-00000000", "weights-00000004", "step-00000006"]
+    assert [checkpoint["name"] for checkpoint in listed] == ["weights-00000000", "weights-00000004", "step-00000006"]
     assert listed[1] == {"name": "weights-00000004", "step": 4, "best": False, "last": False}
-    answers = [post(tab, QUESTION | {"checkpoint": one["name"]}).get_json() for one in listed]
+    answers = [post(tab, QUESTION | {"checkpoint": checkpoint["name"]}).get_json() for checkpoint in listed]
     shutil.rmtree(tmp_path / "gpt" / "checkpoints")
     gone = post(tab, QUESTION | {"checkpoint": "step-00000006"})
     assert "contains no checkpoint" in refusal(gone, 400), "the model in memory is not that of the run any more"
@@ -136,14 +131,14 @@ def test_early_weights_are_listed_by_step_and_asked(trained: Path, tmp_path: Pat
     assert "contains no checkpoint" in refusal(gone, 400)
     assert tab.json("checkpoints", run="gpt")["checkpoints"] == []
     refusal(post(tab, QUESTION | {"run": "nobody"}), 404)
-    tab.plugin.questions.close()
-    assert [(one["checkpoint"], one["step"]) for one in answers] == [(one["name"], one["step"]) for one in listed]
-    assert len({str(one["losses"]) for one in answers}) == 3, "each is answered by its own weights"
+    assert [answer["checkpoint"] for answer in answers] == [checkpoint["name"] for checkpoint in listed]
+    assert [answer["step"] for answer in answers] == [checkpoint["step"] for checkpoint in listed]
+    assert len({str(answer["losses"]) for answer in answers}) == 3, "each is answered by its own weights"
     vocabulary = load_tokenizers(trained / "runs" / "gpt")[0].vocab_size
     assert answers[0]["losses"] == pytest.approx([math.log(vocabulary)] * len(answers[0]["losses"]), abs=1e-3)
 
 
-def test_only_the_page_may_ask(asked: Tab) -> None:
+def test_only_the_page_may_post(asked: Tab) -> None:
     """Guards against another web page that asks, or fills the memory, through the browser of a user."""
     assert "POST" in refusal(asked.client.get(ASK), 405)
     assert "GET" in refusal(asked.client.post("/data/plugin/attention/index"), 405)
@@ -183,30 +178,30 @@ def test_only_the_page_may_ask(asked: Tab) -> None:
         ("[", False),
     ],
 )
-def test_a_name_that_may_be_somebody_elses_is_refused(
+def test_requests_under_foreign_host_names_are_refused(
     tab: type[Tab], logdir: Path, monkeypatch: pytest.MonkeyPatch, host: str, allowed: bool
 ) -> None:
     """Guards against DNS rebinding: under its own name, which leads to this machine, a foreign page is of the same
     origin as TensorBoard, and reads and asks what it likes. All data are refused, however the page asks."""
     monkeypatch.setenv("ATTENTION_HOSTS", "listed.example, other.example")
-    shown = tab(logdir, name="tb.lab.example")
+    server = tab(logdir, name="tb.lab.example")
     base = {"environ_overrides": {"HTTP_HOST": host}}
     page = f"http://{host}"
     # Browsers send Sec-Fetch-Site to https and localhost alone; a window that an https page opens may name that page.
     trusted = {"Origin": page, "Sec-Fetch-Site": "same-origin"} if allowed else {}
     for headers in ({}, {"Referer": f"{page}/"}, {"Referer": f"https://{host}/"}, {"Origin": page}, trusted):
-        answers = [shown.client.get(f"/data/plugin/attention/{route}", headers=headers, **base) for route in GETS]
+        answers = [server.client.get(f"/data/plugin/attention/{route}", headers=headers, **base) for route in GETS]
         posts = ("ask", "clear", "effects", "circuits")
         answers += [
-            shown.client.post(f"/data/plugin/attention/{each}", json={"run": "?"}, headers=headers, **base)
-            for each in posts
+            server.client.post(f"/data/plugin/attention/{route}", json={"run": "?"}, headers=headers, **base)
+            for route in posts
         ]
         for answer in answers:
             if not allowed:
                 assert "may belong to somebody else: open TensorBoard by an IP address" in refusal(answer, 403)
             elif "Origin" not in headers or "Sec-Fetch-Site" in headers:
                 assert answer.status_code in (200, 400, 404)
-        assert shown.client.get("/data/plugin/attention/static/index.js", headers=headers, **base).status_code == 200
+        assert server.client.get("/data/plugin/attention/static/index.js", headers=headers, **base).status_code == 200
 
 
 def test_the_proxy_of_a_notebook_may_have_any_name_by_https(tab: type[Tab], logdir: Path) -> None:
@@ -221,7 +216,7 @@ def test_the_proxy_of_a_notebook_may_have_any_name_by_https(tab: type[Tab], logd
     assert "only the page of this" in refusal(client.post(ASK, json=QUESTION, headers=foreign, **proxied), 403)
 
 
-def test_the_weights_of_a_head_are_asked_in_the_same_way(asked: Tab) -> None:
+def test_circuits_route(asked: Tab) -> None:
     """Guards the route of circuits: only for the page, and only with the parts of such a question."""
 
     def circuits(question: dict, **more: Any) -> TestResponse:
@@ -236,7 +231,7 @@ def test_the_weights_of_a_head_are_asked_in_the_same_way(asked: Tab) -> None:
     refusal(circuits(question | {"run": "../gpt"}), 404)
 
 
-def test_what_each_head_does_is_asked_about_an_answer(asked: Tab) -> None:
+def test_effects_route(asked: Tab) -> None:
     """Guards the route of effects: only for the page, about an answer that is kept, and never about another file."""
 
     def effects(question: dict, **more: Any) -> TestResponse:
@@ -244,11 +239,11 @@ def test_what_each_head_does_is_asked_about_an_answer(asked: Tab) -> None:
 
     answer = post(asked, QUESTION | {"removed": [["decoder", 0, 0]]}).get_json()
     question = {"run": "gpt", "recording": answer["recording"]}
-    found = effects(question).get_json()
-    assert found["whole"][: len(answer["losses"])] == pytest.approx(answer["whole"]["losses"], abs=1e-4)
-    assert found["losses"][0][: len(answer["losses"])] == pytest.approx(answer["losses"], abs=1e-4)
-    assert effects(question | {"recording": answer["whole_recording"]}).get_json() == found
-    assert effects(question | {"how": "mean"}).get_json()["losses"] != found["losses"]
+    result = effects(question).get_json()
+    assert result["whole"][: len(answer["losses"])] == pytest.approx(answer["whole"]["losses"], abs=1e-4)
+    assert result["losses"][0][: len(answer["losses"])] == pytest.approx(answer["losses"], abs=1e-4)
+    assert effects(question | {"recording": answer["whole_recording"]}).get_json() == result
+    assert effects(question | {"how": "mean"}).get_json()["losses"] != result["losses"]
     assert "only the page" in refusal(effects(question, headers={"Sec-Fetch-Site": "cross-site"}), 403)
     assert "'effects' is not part" in refusal(effects(question | {"effects": "/etc/passwd"}), 400)
     assert "'recording' must be" in refusal(effects({"run": "gpt"}), 400)
@@ -270,92 +265,9 @@ def test_questions_are_numbered_by_run(asked: Tab) -> None:
     refusal(post(asked, QUESTION | {"text": " "}), 400)
     assert {run: last(run) - number for run, number in before.items()} == {"gpt": 4, "translate": 4}
     for answer in answers:
-        kept = asked.json("meta", run=answer["run"], recording=answer["recording"])
-        assert kept["samples"][0]["reads"]["pieces"] == answer["tokens"]
+        meta = asked.json("meta", run=answer["run"], recording=answer["recording"])
+        assert meta["samples"][0]["reads"]["pieces"] == answer["tokens"]
     assert int(post(asked, QUESTION).get_json()["recording"][-5:]) == before["gpt"] + 6, "a refused one has no number"
-
-
-def test_the_tab_lives_while_the_process_hangs_and_after_its_end(trained: Path) -> None:
-    """Guards against a hung or killed process that blocks or breaks the other routes, and against anything but a
-    sentence for those who asked it."""
-    tab = Tab(trained / "runs")
-    recording = post(tab, QUESTION).get_json()["recording"]
-    worker = tab.plugin.questions.worker
-    before, worker.limit = worker.limit, 4
-    hung = worker.pid
-    assert hung
-    stop(hung)
-    thread, answers = in_thread(lambda: post(tab, QUESTION))
-    assert tab.json("meta", run="gpt", recording=recording)["samples"]
-    assert tab.json("index")["runs"]["gpt"]["asked"] == [2]
-    assert not answers, "they wait for the process"
-    thread.join(30)
-    assert "no answer within 4 seconds" in refusal(answers[0], 503)
-    worker.limit = before
-    wait_until_gone(hung)
-    assert post(tab, QUESTION).get_json()["recording"] == "asked_00004"
-    killed = worker.pid
-    assert killed
-    stop(killed)
-    thread, answers = in_thread(lambda: post(tab, QUESTION))
-    wait_until_asked(killed)
-    os.kill(killed, signal.SIGKILL)
-    thread.join(30)
-    assert "ended by SIGKILL" in refusal(answers[0], 503)
-    assert post(tab, QUESTION).status_code == 200
-    folder = Path(worker.folder)
-    assert len(list(folder.iterdir())) == 3, "one recording for each answered question"
-    last = worker.pid
-    tab.plugin.questions.close()
-    assert last
-    wait_until_gone(last)
-    assert not folder.exists()
-
-
-@pytest.mark.slow
-def test_hostile_questions_are_refused(asked: Tab, trained: Path) -> None:
-    """Guards against a file outside the answers' folder, a process that a question ends, and one that stays behind."""
-    chance = random.Random(1)
-    answer = post(asked, QUESTION).get_json()
-    worker = asked.plugin.questions.worker
-    before = sorted(path for path in trained.rglob("*") if path.is_file())
-    first, processes = worker.pid, children(os.getpid())
-    values: list[Any] = [
-        None, True, 0, -1, 1.5, 10**400, "", " ", "x" * 2001, "\ud800", "\0", "../../x", "/etc/passwd", [], {}, [[]],
-        [["decoder", 0, 9]], [["decoder", 10**9, None]], [["x", 0, 0]], [["decoder", 0, 0]] * 5000, {"text": "x"},
-        {"text": "x", "heads": [["decoder", 0, 7]]}, "step-00000006/../x", "last ", "mean ", 201,
-        ["decoder", 0, None], ["decoder", 0, 10**9], "asked_00000", "asked_99999999999999999", "translate",
-    ]  # fmt: skip
-    keys = {
-        "ask": ["x" * 50, *"run checkpoint text source target reverse continue removed how patch after to".split()],
-        "circuits": "run checkpoint circuit distance token to".split(),
-        "effects": "run recording how checkpoint effects".split(),
-    }
-    codes: dict[str, Counter[int]] = {route: Counter() for route in keys}
-    for _ in range(1000):
-        route = chance.choice(["ask", "ask", "circuits", "effects"])
-        plain = {"circuits": {"circuit": ["decoder", 0, 0]}, "effects": {"recording": answer["recording"]}}
-        question: Any = {"run": "gpt"} | plain[route] if route in plain else dict(QUESTION)
-        for _ in range(chance.choice([0, 1, 2, 3])):
-            question[chance.choice(keys[route])] = chance.choice(values)
-        content: Any = json.dumps(question).encode()
-        if chance.random() < 0.1:
-            noise = (b"[" * 20_000, b"\xff", b"", b"3", b'{"a":NaN}', b"1" * 9999)
-            content = content[: chance.randrange(len(content))] if chance.random() < 0.5 else chance.choice(noise)
-        reply = asked.client.post(f"/data/plugin/attention/{route}", data=content, content_type="application/json")
-        codes[route][reply.status_code] += 1
-        if reply.status_code != 200:
-            refusal(reply, reply.status_code)
-            assert reply.status_code in (400, 404, 413), reply.text
-            assert "Traceback" not in reply.text
-            assert "the question failed" not in reply.text
-        elif route == "ask":
-            answer = reply.get_json() if reply.get_json()["run"] == "gpt" else answer
-    assert all(codes[route][200] and codes[route][400] and codes[route][404] for route in keys), codes
-    assert (worker.pid, children(os.getpid())) == (first, processes), "one process has answered them all"
-    assert sorted(path for path in trained.rglob("*") if path.is_file()) == before
-    assert len(list(Path(worker.folder).iterdir())) <= KEPT
-    assert asked.json("index")["runs"]["gpt"]["steps"], "and TensorBoard still serves"
 
 
 def test_only_the_last_answers_are_kept(asked: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,7 +277,7 @@ def test_only_the_last_answers_are_kept(asked: Tab, monkeypatch: pytest.MonkeyPa
     assert len(asked.json("index")["runs"]["gpt"]["asked"]) == 3
     folder = Path(asked.plugin.questions.worker.folder)
     assert len(list(folder.iterdir())) == 3
-    assert [asked.json("meta", run="gpt", recording=one)["step"] for one in ids[-3:]] == [6, 6, 6]
+    assert [asked.json("meta", run="gpt", recording=recording)["step"] for recording in ids[-3:]] == [6, 6, 6]
     asked.refused(404, "meta", run="gpt", recording=ids[0])
 
 
@@ -376,18 +288,18 @@ def test_two_browsers_get_their_own_answers(asked: Tab) -> None:
     together = threading.Barrier(len(texts), timeout=60)
 
     def ask(text: str) -> list[dict[str, Any]]:
-        found = []
+        answers = []
         for _ in range(5):
             together.wait()
-            found.append(post(asked, {"run": "gpt", "text": text}).get_json())
-        return found
+            answers.append(post(asked, {"run": "gpt", "text": text}).get_json())
+        return answers
 
     threads = [in_thread(partial(ask, text)) for text in texts]
     for thread, _ in threads:
         thread.join(60)
     answers = [results[0] for _, results in threads]
-    assert len({one["recording"] for own in answers for one in own}) == 10
-    for text, own in zip(texts, answers, strict=True):
-        for one in own:
-            pieces = asked.json("meta", run="gpt", recording=one["recording"])["samples"][0]["reads"]["pieces"]
+    assert len({answer["recording"] for replies in answers for answer in replies}) == 10
+    for text, replies in zip(texts, answers, strict=True):
+        for answer in replies:
+            pieces = asked.json("meta", run="gpt", recording=answer["recording"])["samples"][0]["reads"]["pieces"]
             assert "".join(pieces[1:]).replace("▁", " ").strip() == text

@@ -2,8 +2,10 @@
 
 import json
 import os
+import random
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from attention_maps.files.errors import Damaged
 from attention_maps.files.header import FORMAT, VERSION, opened, read_header, read_tensor
 from attention_maps.record.recording import Recording
 from tests.attention_maps.tensorboard.conftest import Tab
+from tests.robustness.fuzz.damage import cut
 
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
 """Changes the header, and what its metadata say."""
@@ -26,8 +29,8 @@ Change = Callable[[dict[str, Any], dict[str, Any]], None]
 def sample(name: str, value: Any) -> Change:
     """Return a change of one field of the sample; dots separate nested keys."""
 
-    def change(header: dict[str, Any], said: dict[str, Any]) -> None:
-        entry = said["samples"][0]
+    def change(header: dict[str, Any], metadata: dict[str, Any]) -> None:
+        entry = metadata["samples"][0]
         *path, last = name.split(".")
         for part in path:
             entry = entry[part]
@@ -38,17 +41,17 @@ def sample(name: str, value: Any) -> Change:
 
 def told(name: str, value: Any) -> Change:
     """Return a change of one metadata value."""
-    return lambda header, said: said.update({name: value})
+    return lambda header, metadata: metadata.update({name: value})
 
 
 def tensor(name: str, **description: Any) -> Change:
     """Return a change of the description of a tensor."""
-    return lambda header, said: header[name].update(description)
+    return lambda header, metadata: header[name].update(description)
 
 
 def renamed(before: str, after: str) -> Change:
     """Return a change of the name of a tensor."""
-    return lambda header, said: header.update({after: header.pop(before)})
+    return lambda header, metadata: header.update({after: header.pop(before)})
 
 
 def score(**entries: Any) -> Change:
@@ -60,19 +63,43 @@ def score(**entries: Any) -> Change:
 def without_gold(other: Change) -> Change:
     """Return a change of a sample without links and antecedents."""
 
-    def change(header: dict[str, Any], said: dict[str, Any]) -> None:
-        said["samples"][0] |= {"links": None, "antecedents": None}
-        other(header, said)
+    def change(header: dict[str, Any], metadata: dict[str, Any]) -> None:
+        metadata["samples"][0] |= {"links": None, "antecedents": None}
+        other(header, metadata)
 
     return change
 
 
-def second_sample(header: dict[str, Any], said: dict[str, Any]) -> None:
+def second_sample(header: dict[str, Any], metadata: dict[str, Any]) -> None:
     """Add a sample without maps."""
-    said["samples"] *= 2
+    metadata["samples"] *= 2
+
+
+def without_layer(header: dict[str, Any], metadata: dict[str, Any]) -> None:
+    """Number the layers 0 and 2."""
+    for name in [name for name in header if name.startswith("0/cross/1")]:
+        header[name.replace("cross/1", "cross/2")] = header.pop(name)
+
+
+def fewer_heads(header: dict[str, Any], metadata: dict[str, Any]) -> None:
+    """Give one layer a single head."""
+    base = header["0/cross/1"]["data_offsets"][0]
+    header["rest"] = {"dtype": "F16", "shape": [1, 4, 3], "data_offsets": [base + 24, base + 48]}
+    header["0/cross/1"] |= {"shape": [1, 4, 3], "data_offsets": [base, base + 24]}
+    for name in ("norms", "values"):
+        header[f"later/{name}"] = header.pop(f"0/cross/1/{name}")
+
+
+def without_maps(header: dict[str, Any], metadata: dict[str, Any]) -> None:
+    """Rename all tensors."""
+    for name in [name for name in header if name != "__metadata__"]:
+        header[f"later/{name}"] = header.pop(name)
 
 
 WRONG: list[tuple[Change, str]] = [
+    (without_layer, "layers are missing among the cross maps of sample 0"),
+    (fewer_heads, "the cross maps of sample 0 have different numbers of heads"),
+    (without_maps, "it contains no maps"),
     (told("format", "pt"), "a safetensors file, but not an attention recording"),
     (told("version", "2"), "recording format 2; this program reads 1"),
     (told("step", "soon"), "its step is not an integer"),
@@ -137,7 +164,7 @@ WRONG: list[tuple[Change, str]] = [
     (tensor("0/cross/1", data_offsets=[48, 0]), "tensor 0/cross/1 ends before it begins"),
     (tensor("0/cross/1", data_offsets=[10, 58]), "begins at byte"),
     (tensor("0/cross/1", data_offsets=[2**40, 2**40 + 48]), "begins at byte"),
-    (lambda header, said: header.update({"0/cross/1": []}), "tensor 0/cross/1 has no description"),
+    (lambda header, metadata: header.update({"0/cross/1": []}), "tensor 0/cross/1 has no description"),
     (told("measures", []), "its measures are not a JSON object"),
     (told("measures", {"entropy": []}), "measure entropy: must be a JSON object by kind"),
     (told("measures", {"entropy": {"self": []}}), "measure entropy: there are no self maps"),
@@ -173,19 +200,37 @@ WRONG: list[tuple[Change, str]] = [
 ]
 
 
-def test_what_is_wrong_with_a_recording_is_said(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+def test_each_defect_of_a_recording_is_reported(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
     """Guards the page and scripts against recordings with which they would draw nonsense or fail, and against two
     readers that disagree."""
-    path, shown = store.save(complete, tmp_path), tab(tmp_path)
+    path, server = store.save(complete, tmp_path), tab(tmp_path)
     whole = path.read_bytes()
     for number, (change, reason) in enumerate(WRONG):
         path.write_bytes(whole)
         write(path, change)
-        said = shown.refused(422, "meta", run=".", recording="step_00001000")
-        assert said.startswith("step_00001000.safetensors: "), number
-        assert reason in said, number
+        reason_given = server.refused(422, "meta", run=".", recording="step_00001000")
+        assert reason_given.startswith("step_00001000.safetensors: "), number
+        assert reason in reason_given, number
         with pytest.raises(store.RecordingError, match=re.escape(reason)):
             store.load(path)
+
+
+def test_readers_agree_about_damaged_files(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+    """Guards against crashes of TensorBoard, tracebacks of scripts, and a file that only one of two readers refuses."""
+    path, server, chance = store.save(complete, tmp_path), tab(tmp_path), random.Random(0)
+    whole = path.read_bytes()
+    codes = Counter[int]()
+    for what in ("truncate", "flip", "overwrite", "insert", "delete", "append", "swap") * 15:
+        path.write_bytes(cut(whole, (what, chance.choice([0.02, 0.5, 1]) * chance.random(), chance.randbytes(8))))
+        answer = server.get("meta", run=".", recording="step_00001000")
+        codes[answer.status_code] += 1
+        try:
+            store.load(path)
+            reason = ""
+        except store.RecordingError as error:
+            reason = str(error)
+        assert (answer.status_code, bool(reason)) in ((200, False), (422, True)), path.read_bytes()[:3000]
+    assert codes[422] > 75
 
 
 def test_samples_with_different_maps_are_refused(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
@@ -193,7 +238,7 @@ def test_samples_with_different_maps_are_refused(tab: type[Tab], complete: Recor
     path = store.save(replace(complete, samples=complete.samples * 2), tmp_path)
     assert tab(tmp_path).json("meta", run=".", recording="step_00001000")["kinds"]["cross"] == {"layers": 2, "heads": 2}
 
-    def without_a_layer(header: dict[str, Any], said: dict[str, Any]) -> None:
+    def without_a_layer(header: dict[str, Any], metadata: dict[str, Any]) -> None:
         for name in [name for name in header if name.startswith("1/cross/1")]:
             header[f"later/{name}"] = header.pop(name)
 
@@ -201,55 +246,17 @@ def test_samples_with_different_maps_are_refused(tab: type[Tab], complete: Recor
     assert "do not have the same maps" in tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
 
 
-def test_layers_must_be_whole(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
-    """Guards against layers that are not counted from 0."""
-
-    def moved(header: dict[str, Any], said: dict[str, Any]) -> None:
-        for name in [name for name in header if name.startswith("0/cross/1")]:
-            header[name.replace("cross/1", "cross/2")] = header.pop(name)
-
-    write(store.save(complete, tmp_path), moved)
-    said = tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
-    assert "layers are missing among the cross maps of sample 0" in said
-
-
-def test_layers_must_have_the_same_heads(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
-    """Guards against layers with different numbers of heads."""
-
-    def fewer_heads(header: dict[str, Any], said: dict[str, Any]) -> None:
-        base = header["0/cross/1"]["data_offsets"][0]
-        header["rest"] = {"dtype": "F16", "shape": [1, 4, 3], "data_offsets": [base + 24, base + 48]}
-        header["0/cross/1"] |= {"shape": [1, 4, 3], "data_offsets": [base, base + 24]}
-        for name in ("norms", "values"):
-            header[f"later/{name}"] = header.pop(f"0/cross/1/{name}")
-
-    write(store.save(complete, tmp_path), fewer_heads)
-    said = tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
-    assert "the cross maps of sample 0 have different numbers of heads" in said
-
-
-def test_a_file_without_maps_is_refused(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
-    """Guards against a recording without maps and measures."""
-
-    def without_maps(header: dict[str, Any], said: dict[str, Any]) -> None:
-        for name in [name for name in header if name != "__metadata__"]:
-            header[f"later/{name}"] = header.pop(name)
-
-    write(store.save(complete, tmp_path), without_maps)
-    assert "it contains no maps" in tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
-
-
-def test_a_recording_without_samples_is_what_was_measured(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+def test_recording_without_samples_has_measures_and_scores(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
     """Guards the curves of runs with attention.examples=0, which record measures and scores but no maps."""
     path = store.save(replace(complete, samples=()), tmp_path)
-    shown, where = tab(tmp_path), {"run": ".", "recording": "step_00001000"}
-    meta = shown.json("meta", **where)
+    server, where = tab(tmp_path), {"run": ".", "recording": "step_00001000"}
+    meta = server.json("meta", **where)
     assert meta["samples"] == []
     assert meta["kinds"] == {kind: {"layers": 2, "heads": 2} for kind in ("encoder", "decoder", "cross")}
     assert meta["measures"]["alignment_error"]["cross"] == [[20.5, 80.0], [50.0, 50.0]]
     assert len(meta["scores"]) == 2
-    assert shown.json("curves", run=".")["steps"] == [1000]
-    assert "no tensor 0/cross/0" in shown.refused(404, "tensor", **where, sample=0, kind="cross", layer=0)
+    assert server.json("curves", run=".")["steps"] == [1000]
+    assert "no tensor 0/cross/0" in server.refused(404, "tensor", **where, sample=0, kind="cross", layer=0)
     for measures, reason in (
         ({}, "it contains neither maps nor measures"),
         ({"entropy": {"cross": [[]]}}, "it contains neither maps nor measures"),
@@ -260,40 +267,40 @@ def test_a_recording_without_samples_is_what_was_measured(tab: type[Tab], comple
         ),
     ):
         store.save(replace(complete, samples=(), measures=measures, labels={}, scores=()), tmp_path)
-        assert reason in shown.refused(422, "meta", **where)
+        assert reason in server.refused(422, "meta", **where)
         with pytest.raises(store.RecordingError, match=reason):
             store.load(path)
 
 
-def test_additions_of_later_versions_do_not_disturb(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+def test_unknown_keys_are_ignored(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
     """Guards against rejecting additional keys, and passing unchecked keys to the page."""
     path = store.save(complete, tmp_path)
     before = tab(tmp_path).json("meta", run=".", recording="step_00001000")
 
-    def more(header: dict[str, Any], said: dict[str, Any]) -> None:
+    def more(header: dict[str, Any], metadata: dict[str, Any]) -> None:
         end = max(entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
         header["0/cross/0/gradients"] = {"dtype": "F8_E4M3", "shape": [2, 3], "data_offsets": [end, end]}
-        said["samples"][0]["language"] = {"deep": [[["er"]]]}
-        said["more"] = "not even JSON"
+        metadata["samples"][0]["language"] = {"deep": [[["er"]]]}
+        metadata["more"] = "not even JSON"
 
     write(path, more)
     assert tab(tmp_path).json("meta", run=".", recording="step_00001000") == before
 
 
-def test_a_truncated_file_gets_the_reason(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+def test_truncated_file_is_reported(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
     """Guards against tracebacks or zeros for files truncated by a full disk or an incomplete copy."""
-    path, shown = store.save(complete, tmp_path), tab(tmp_path)
+    path, server = store.save(complete, tmp_path), tab(tmp_path)
     whole = path.read_bytes()
     asked = {"run": ".", "recording": "step_00001000", "sample": 0, "kind": "cross", "layer": 0}
     for length in (0, 1, 7, 8, 9, 100, 2000, -1):
         path.write_bytes(whole[:length])
         for route in ("meta", "tensor"):
-            assert "truncated" in shown.refused(422, route, **asked)
+            assert "truncated" in server.refused(422, route, **asked)
         with pytest.raises(store.RecordingError, match=r"step_00001000.safetensors: .*truncated"):
             store.load(path)
 
 
-def test_what_is_too_large_is_not_read(
+def test_too_large_headers_and_tensors_are_refused(
     tab: type[Tab], complete: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against exhausting TensorBoard's memory by a sparse file that claims a large size."""
@@ -325,8 +332,8 @@ def write(path: Path, change: Change) -> None:
     header = json.loads(whole[8 : 8 + length])
     parts = ("samples", "measures", "labels", "scores", "parts")
     metadata = header["__metadata__"]
-    said = metadata | {name: json.loads(metadata[name]) for name in parts}
-    change(header, said)
-    header["__metadata__"] = {key: json.dumps(value) if key in parts else value for key, value in said.items()}
+    metadata = metadata | {name: json.loads(metadata[name]) for name in parts}
+    change(header, metadata)
+    header["__metadata__"] = {key: json.dumps(value) if key in parts else value for key, value in metadata.items()}
     encoded = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(encoded)) + encoded + whole[8 + length :])

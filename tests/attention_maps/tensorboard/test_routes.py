@@ -1,15 +1,11 @@
 """Responses of the routes, through TensorBoard's routing."""
 
-import json
 import os
 import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from safetensors import safe_open
-from safetensors.numpy import save_file
 
 from attention_maps.files import store
 from attention_maps.record.recording import Recording
@@ -31,7 +27,7 @@ def test_the_index_lists_runs_with_their_recordings_in_order(tab: type[Tab], log
     }
 
 
-def test_meta_is_what_was_recorded(tab: type[Tab], logdir: Path, complete: Recording) -> None:
+def test_meta_returns_every_recorded_field(tab: type[Tab], logdir: Path, complete: Recording) -> None:
     """Guards every field that the page shows, including Japanese pieces and NaN (null)."""
     meta = tab(logdir).json("meta", run="translator", recording="step_00001000")
     assert (meta["run"], meta["recording"], meta["step"]) == ("translator", "step_00001000", 1000)
@@ -53,55 +49,26 @@ def test_meta_is_what_was_recorded(tab: type[Tab], logdir: Path, complete: Recor
     assert meta["scores"][1]["kind"] is None
 
 
-def test_an_older_recording_is_shown_without_what_it_lacks(tab: type[Tab], logdir: Path, lesson: Recording) -> None:
-    """Guards against failing on recordings without measures, labels, scores, values, rollout and gold labels."""
-    path = store.path(logdir / "sweep" / "0", 7)
-    with safe_open(path, framework="numpy") as opened:
-        tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (it is no dict)
-        metadata = opened.metadata()
-    old = {key: metadata[key] for key in ("format", "version", "step", "samples")}
-    samples = json.loads(old["samples"])
-    for new in ("links", "antecedents"):
-        samples[0].pop(new, None)
-    save_file(tensors, path, metadata=old | {"samples": json.dumps(samples)})
-    shown = tab(logdir)
-    meta = shown.json("meta", run="sweep/0", recording="step_00000007")
-    assert (meta["measures"], meta["labels"], meta["scores"]) == ({}, {}, [])
-    assert (meta["samples"][0]["links"], meta["samples"][0]["antecedents"]) == (None, None)
-    where = {"run": "sweep/0", "recording": "step_00000007", "sample": 0, "kind": "decoder"}
-    assert "no tensor 0/decoder/1/values" in shown.refused(404, "tensor", **where, layer=1, what="values")
-    assert "no tensor 0/decoder/rollout" in shown.refused(404, "tensor", **where, what="rollout")
-    curves = shown.json("curves", run="sweep/0")
-    assert curves.pop("steps") == [7]
-    assert curves.pop("loss") == [None]
-    assert not any(curves.values())
-
-
 @pytest.mark.parametrize("what", ["weights", "norms", "values", "rollout"])
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-def test_tensors_are_the_bytes_that_were_recorded(
+def test_tensor_route_returns_the_recorded_bytes(
     tab: type[Tab], logdir: Path, complete: Recording, what: str, kind: str
 ) -> None:
     """Guards against a wrong offset, which selects another head's map, and a swapped shape."""
-    shown = tab(logdir)
+    server = tab(logdir)
     sample = complete.samples[0]
     for layer in range(2):
-        where = {"run": "translator", "recording": "generated_00002", "sample": 0, "kind": kind, "what": what}
+        where = {"run": "translator", "recording": "generated_00002", "sample": 0, "kind": kind}
+        where |= {} if what == "weights" else {"what": what}  # the default
         if what == "rollout" and kind == "cross":
-            assert "no tensor 0/cross/rollout" in shown.refused(404, "tensor", **where)
+            assert "no tensor 0/cross/rollout" in server.refused(404, "tensor", **where)
             continue
-        answer = shown.get("tensor", **where, layer=layer)
+        answer = server.get("tensor", **where, layer=layer)
         stored = sample.rollout[kind] if what == "rollout" else getattr(sample, what)[kind, layer]
         assert (answer.status_code, answer.mimetype) == (200, "application/octet-stream")
         assert answer.headers["X-Dtype"] == "F16"
         assert answer.headers["X-Shape"] == ",".join(map(str, stored.shape))
         assert answer.data == stored.astype("<f2").tobytes()
-
-
-def test_without_what_the_weights_are_meant(tab: type[Tab], logdir: Path, complete: Recording) -> None:
-    """Guards the default of the argument `what`."""
-    answer = tab(logdir).get("tensor", run="translator", recording="step_00000000", sample=0, kind="cross", layer=0)
-    assert answer.data == complete.samples[0].weights["cross", 0].tobytes()
 
 
 def test_curves_have_a_matrix_for_every_step(tab: type[Tab], logdir: Path, complete: Recording) -> None:
@@ -111,9 +78,9 @@ def test_curves_have_a_matrix_for_every_step(tab: type[Tab], logdir: Path, compl
     store.save(replace(complete, step=3000, measures={}), run)
     store.path(run, 4000).write_bytes(b"half a file")
     cross = [[20.5, 80.0], [50.0, 50.0]]
-    shown = tab(logdir)
+    server = tab(logdir)
     for _ in range(2):  # the second time from memory
-        curves = shown.json("curves", run="translator")
+        curves = server.json("curves", run="translator")
         assert curves["steps"] == [0, 1000, 2000, 3000]
         assert curves["unreadable"] == [4000]
         assert curves["counts"] == {"alignment_error": 40}
@@ -127,21 +94,20 @@ def test_curves_have_a_matrix_for_every_step(tab: type[Tab], logdir: Path, compl
 
 def test_curves_follow_a_recording_that_is_replaced(tab: type[Tab], logdir: Path, complete: Recording) -> None:
     """Guards against cached measures of a step that is recorded again after a resume."""
-    shown = tab(logdir)
-    assert shown.json("curves", run="translator")["measures"]["alignment_error"]["cross"][0][0] == [20.5, 80.0]
+    server = tab(logdir)
+    assert server.json("curves", run="translator")["measures"]["alignment_error"]["cross"][0][0] == [20.5, 80.0]
     measures = {"alignment_error": {"cross": [[10.5, 80.0], [50.0, 50.0]]}}
     store.save(replace(complete, step=0, measures=complete.measures | measures), logdir / "translator")
-    assert shown.json("curves", run="translator")["measures"]["alignment_error"]["cross"][0][0] == [10.5, 80.0]
+    assert server.json("curves", run="translator")["measures"]["alignment_error"]["cross"][0][0] == [10.5, 80.0]
 
 
 def test_memory_for_curves_is_bounded(tab: type[Tab], logdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against an unbounded cache, and responses that depend on the cache."""
     monkeypatch.setattr("attention_maps.tensorboard.recording_reader.REMEMBERED", 1)
-    shown = tab(logdir)
-    first = shown.json("curves", run="translator")
-    assert shown.plugin._recordings._measures == {}
-    assert shown.plugin._recordings._size == 0
-    assert shown.json("curves", run="translator") == first
+    server = tab(logdir)
+    first = server.json("curves", run="translator")
+    assert len(server.plugin._recordings._measures) == 1
+    assert server.json("curves", run="translator") == first
 
 
 def test_the_weights_between_two_words_come_from_every_step(tab: type[Tab], logdir: Path, complete: Recording) -> None:
@@ -151,35 +117,35 @@ def test_the_weights_between_two_words_come_from_every_step(tab: type[Tab], logd
     other = replace(sample, reads=replace(sample.reads, ids=tuple(token + 1 for token in sample.reads.ids)))
     store.save(replace(complete, step=3000, samples=(other, *complete.samples[1:])), run)
     store.path(run, 4000).write_bytes(b"half a file")
-    shown = tab(logdir)
+    server = tab(logdir)
     where = {"run": "translator", "recording": "step_00001000", "sample": 0, "kind": "cross"}
     for query, key in (([1], [0]), ([0, 1], [0, 2])):  # two mentions of a noun, not the word between them
         places = {"query": ",".join(map(str, query)), "key": ",".join(map(str, key))}
         for _ in range(2):  # the second time, the tokens are known
-            found = shown.json("pair", **where, **places)
-            assert found["steps"] == [0, 1000, 2000]
+            pair = server.json("pair", **where, **places)
+            assert pair["steps"] == [0, 1000, 2000]
         for layer in range(2):
             weights = sample.weights["cross", layer].astype(float)[:, query][:, :, key]
-            assert found["weights"][1][layer] == pytest.approx(weights.sum(axis=2).mean(axis=1), abs=1e-4)
+            assert pair["weights"][1][layer] == pytest.approx(weights.sum(axis=2).mean(axis=1), abs=1e-4)
     values = sample.values["cross", 1].astype(float)
     weighted = sample.weights["cross", 1].astype(float) * values[:, None]
     weighted /= weighted.sum(axis=2, keepdims=True)
-    found = shown.json("pair", **where, query="0,1", key="1,2", values="true")
+    pair = server.json("pair", **where, query="0,1", key="1,2", values="true")
     expected = weighted[:, 0:2][:, :, 1:3].sum(axis=2).mean(axis=1)
-    assert found["chosen"][1] == pytest.approx(expected, abs=1e-4)
-    assert "no position 99, 0" in shown.refused(404, "pair", **where, query="99", key="0")
-    assert "'values' must be" in shown.refused(400, "pair", **where, query="0", key="0", values="1")
-    assert "such as 3,4,9" in shown.refused(400, "pair", **where, query="2-1", key="0")
-    assert "at most 512" in shown.refused(400, "pair", **where, query=",".join(map(str, range(513))), key="0")
-    assert "no sample 7" in shown.refused(404, "pair", **where | {"sample": 7}, query="0", key="0")
+    assert pair["chosen"][1] == pytest.approx(expected, abs=1e-4)
+    assert "no position 99, 0" in server.refused(404, "pair", **where, query="99", key="0")
+    assert "'values' must be" in server.refused(400, "pair", **where, query="0", key="0", values="1")
+    assert "such as 3,4,9" in server.refused(400, "pair", **where, query="2-1", key="0")
+    assert "at most 512" in server.refused(400, "pair", **where, query=",".join(map(str, range(513))), key="0")
+    assert "no sample 7" in server.refused(404, "pair", **where | {"sample": 7}, query="0", key="0")
 
 
-def test_the_work_for_a_pair_is_bounded(
+def test_work_of_a_pair_request_is_bounded(
     tab: type[Tab], logdir: Path, complete: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against one request that keeps the server busy for minutes: all tokens, all heads, all steps."""
     shape = complete.samples[0].weights["cross", 0].shape
-    one = 2 * shape[0] * shape[2] * 2  # layers, heads, keys, queries
+    count = 2 * shape[0] * shape[2] * 2  # layers, heads, keys, queries
     where = {
         "run": "translator",
         "recording": "step_00001000",
@@ -189,19 +155,19 @@ def test_the_work_for_a_pair_is_bounded(
         "key": "0",
     }
     assert tab(logdir).json("pair", **where)["steps"] == [0, 1000, 2000]
-    monkeypatch.setattr(token_pairs, "MOST_WEIGHTS", 2 * one)
+    monkeypatch.setattr(token_pairs, "MOST_WEIGHTS", 2 * count)
     assert tab(logdir).json("pair", **where)["steps"] == [0, 2000]
-    monkeypatch.setattr(token_pairs, "MOST_WEIGHTS", one - 1)
-    assert f"reads {one:,} weights, more than the limit" in tab(logdir).refused(400, "pair", **where)
+    monkeypatch.setattr(token_pairs, "MOST_WEIGHTS", count - 1)
+    assert f"reads {count:,} weights, more than the limit" in tab(logdir).refused(400, "pair", **where)
 
 
 def test_the_page_is_served_with_its_types_and_never_kept(tab: type[Tab], tmp_path: Path) -> None:
     """Guards against modules that the browser rejects for their content type, or keeps in its cache after an edit."""
-    shown = tab(tmp_path)
+    server = tab(tmp_path)
     files = [path for path in plugin.STATIC.rglob("*") if path.is_file()]
     assert files
     for path in files:
-        answer = shown.get(f"static/{path.relative_to(plugin.STATIC).as_posix()}")
+        answer = server.get(f"static/{path.relative_to(plugin.STATIC).as_posix()}")
         assert answer.status_code == 200, path
         assert answer.mimetype == {".js": "text/javascript", ".css": "text/css"}[path.suffix]
         assert answer.data == path.read_bytes()
@@ -230,7 +196,7 @@ def test_the_page_is_served_with_its_types_and_never_kept(tab: type[Tab], tmp_pa
         "INDEX.JS",
     ],
 )
-def test_nothing_but_the_page_is_served(tab: type[Tab], tmp_path: Path, name: str) -> None:
+def test_only_static_files_of_the_page_are_served(tab: type[Tab], tmp_path: Path, name: str) -> None:
     """Guards against access to other files."""
     answer = tab(tmp_path).client.get(f"/data/plugin/attention/static/{name}")
     assert (answer.status_code, answer.mimetype) == (404, "text/plain")
@@ -273,23 +239,23 @@ def test_a_wrong_request_gets_the_reason(
 
 def test_a_recording_that_vanishes_after_the_listing_gets_a_404(tab: type[Tab], logdir: Path) -> None:
     """Guards against failing if a file is removed between listing and opening it."""
-    shown = tab(logdir)
-    shown.json("index")
+    server = tab(logdir)
+    server.json("index")
     store.path(logdir / "translator", 1000).unlink()
-    reason = shown.refused(404, "meta", run="translator", recording="step_00001000")
+    reason = server.refused(404, "meta", run="translator", recording="step_00001000")
     assert "step_00001000.safetensors cannot be read: No such file" in reason
-    assert shown.json("curves", run="translator")["steps"] == [0, 2000]
+    assert server.json("curves", run="translator")["steps"] == [0, 2000]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
-def test_a_pipe_does_not_hold_up_the_server(tab: type[Tab], logdir: Path) -> None:
+def test_named_pipe_does_not_block_the_server(tab: type[Tab], logdir: Path) -> None:
     """Guards against blocking on a named pipe without a writer."""
-    shown = tab(logdir)
-    shown.json("index")
+    server = tab(logdir)
+    server.json("index")
     path = store.path(logdir / "translator", 1000)
     path.unlink()
     os.mkfifo(path)
-    assert "this is not a regular file" in shown.refused(404, "meta", run="translator", recording="step_00001000")
+    assert "this is not a regular file" in server.refused(404, "meta", run="translator", recording="step_00001000")
     assert 1000 not in tab(logdir).json("index")["runs"]["translator"]["steps"]
 
 
@@ -303,41 +269,66 @@ def test_other_methods_are_refused_and_head_has_no_body(tab: type[Tab], logdir: 
     assert (answer.status_code, answer.data) == (200, b"")
 
 
-def test_a_mistake_of_ours_is_logged_and_survived(
+def test_programming_errors_are_logged_and_answered_with_500(
     tab: type[Tab], logdir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Guards against a programming error of the tab that stops TensorBoard or is hidden."""
-    shown = tab(logdir)
-    monkeypatch.delattr(shown.plugin._recordings, "_measures")
-    answer = shown.get("curves", run="translator")
+    server = tab(logdir)
+    monkeypatch.delattr(server.plugin._recordings, "_measures")
+    answer = server.get("curves", run="translator")
     assert (answer.status_code, answer.text) == (500, "the Attention tab failed; see TensorBoard's log")
     assert "_measures" in caplog.text
 
 
 @pytest.mark.parametrize("logdir", [None, "", "gs://bucket/runs", "/nowhere/at/all", "~nobody_of_this_name/runs"])
-def test_a_log_folder_that_cannot_be_searched_is_an_empty_one(tab: type[Tab], logdir: str | None) -> None:
+def test_unsearchable_log_folder_counts_as_empty(tab: type[Tab], logdir: str | None) -> None:
     """Guards against failing on log directories without recordings."""
-    shown = tab(logdir)
-    assert shown.plugin.is_active() is False
-    assert shown.json("index") == {"runs": {}, "newest": "", "logdir": logdir or ""}
+    server = tab(logdir)
+    assert server.plugin.is_active() is False
+    assert server.json("index") == {"runs": {}, "newest": "", "logdir": logdir or ""}
 
 
-def test_the_tab_wakes_up_when_a_recording_appears(
+def test_tab_becomes_active_with_the_first_recording(
     tab: type[Tab], tmp_path: Path, lesson: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against a tab that appears only after a restart of TensorBoard."""
     monkeypatch.setattr("attention_maps.tensorboard.runs.REMEMBERED", 0)
-    shown = tab(tmp_path)
-    assert shown.plugin.is_active() is False
+    server = tab(tmp_path)
+    assert server.plugin.is_active() is False
     store.save(lesson, tmp_path)
     deadline = time.monotonic() + 60
-    while not shown.plugin.is_active() and time.monotonic() < deadline:
+    while not server.plugin.is_active() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert list(shown.json("index")["runs"]) == ["."]
+    assert list(server.json("index")["runs"]) == ["."]
 
 
-def test_a_tensor_is_little_endian_float16_in_c_order(tab: type[Tab], logdir: Path) -> None:
-    """Guards the axis order that the page decodes: head, query, key."""
-    answer = tab(logdir).get("tensor", run="translator", recording="step_00000000", sample=0, kind="cross", layer=0)
-    maps = np.frombuffer(answer.data, "<f2").reshape([int(size) for size in answer.headers["X-Shape"].split(",")])
-    assert maps[0, 3, 1] == np.float16(0.8)  # head 0: 'win' looks at 勝つ
+def test_first_value_of_a_repeated_argument_is_used(tab: type[Tab], logdir: Path) -> None:
+    """Guards against different runs for the same URL."""
+    client = tab(logdir).client
+    answer = client.get(
+        "/data/plugin/attention/meta?run=sweep/0&recording=step_00000007&run=translator&recording=step_00000000"
+    )
+    assert answer.get_json()["step"] == 7
+
+
+def test_links_out_of_the_log_folder_are_not_followed(tab: type[Tab], logdir: Path, tmp_path: Path) -> None:
+    """Guards against leaking the contents of a foreign file by the name of a recording."""
+    secret = tmp_path / "secret"
+    secret.write_text("root:x:0:0" * 100, encoding="utf-8")
+    path = store.path(logdir / "translator", 1000)
+    path.unlink()
+    path.symlink_to(secret)
+    reason = tab(logdir).refused(404, "meta", run="translator", recording="step_00001000")
+    assert "root" not in reason
+    assert tab(logdir).json("index")["runs"]["translator"]["steps"] == [0, 2000]
+
+
+def test_a_link_that_replaces_a_listed_recording_is_not_followed(tab: type[Tab], logdir: Path, tmp_path: Path) -> None:
+    """Guards the moment between the listing of a folder and the reading of its files, even to a valid recording."""
+    server = tab(logdir)
+    arguments = {"run": "translator", "recording": "step_00001000"}
+    assert server.get("meta", **arguments).status_code == 200
+    path = store.path(logdir / "translator", 1000)
+    path.rename(tmp_path / "elsewhere.safetensors")
+    path.symlink_to(tmp_path / "elsewhere.safetensors")
+    assert "cannot be read" in server.refused(404, "meta", **arguments)

@@ -17,7 +17,7 @@ def touch(run: Path, *names: str) -> None:
         (run / "attention" / name).touch()
 
 
-def found(folder: Path) -> list[str]:
+def names_below(folder: Path) -> list[str]:
     """Return the names of the runs below a folder."""
     return list(Runs(roots(str(folder), None)).find())
 
@@ -64,16 +64,11 @@ def test_runs_are_named_as_in_the_other_tabs(tmp_path: Path) -> None:
         touch(tmp_path / run, "step_00000000.safetensors")
     touch(tmp_path / "empty")
     (tmp_path / "a" / "step_00000001.safetensors").touch()  # not in a folder for recordings
-    assert found(tmp_path) == [".", "a/deep/one", "attention", "b", "名前 1"]
+    assert names_below(tmp_path) == [".", "a/deep/one", "attention", "b", "名前 1"]
+    assert names_below(tmp_path / "b" / "attention") == ["."], "the recordings' folder itself"
 
 
-def test_the_recordings_folder_itself_can_be_the_log_folder(tmp_path: Path) -> None:
-    """Guards against finding no run for `--logdir runs/NAME/attention`."""
-    touch(tmp_path, "step_00000000.safetensors")
-    assert found(tmp_path / "attention") == ["."]
-
-
-def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
+def test_links_are_followed_without_cycles(tmp_path: Path) -> None:
     """Guards log folders made of links to runs elsewhere, and links to a folder above or to themselves, which would
     never end."""
     touch(tmp_path / "elsewhere", "step_00000000.safetensors")
@@ -86,20 +81,20 @@ def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
     (logs / "broken").symlink_to(tmp_path / "nowhere", target_is_directory=True)
     (logs / "loop").symlink_to("loop")
     (logs / "here" / "attention" / "step_00000001.safetensors").symlink_to("step_00000001.safetensors")
-    assert found(logs) == ["again", "here", "linked"]
+    assert names_below(logs) == ["again", "here", "linked"]
 
 
-def test_links_across_each_other_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_of_mutually_linked_folders_terminates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against an endless search of folders that link to each other."""
     monkeypatch.setattr(runs, "MOST_FOLDERS", 500)
     for name in "abcdefgh":
         touch(tmp_path / name, "step_00000000.safetensors")
         for other in "abcdefgh":
             (tmp_path / name / other).symlink_to(tmp_path / other, target_is_directory=True)
-    assert set("abcdefgh") <= set(found(tmp_path))
+    assert set("abcdefgh") <= set(names_below(tmp_path))
 
 
-def test_a_whole_disk_is_searched_from_above_and_not_to_the_end(
+def test_search_is_breadth_first_and_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Guards against slow page loads if the log directory is a home folder."""
@@ -107,14 +102,14 @@ def test_a_whole_disk_is_searched_from_above_and_not_to_the_end(
     for number in range(40):
         (tmp_path / "a" / f"{number:02}").mkdir(parents=True)
     touch(tmp_path / Path(*["deep"] * 20), "step_00000000.safetensors")
-    assert found(tmp_path) == ["z"]
+    assert names_below(tmp_path) == ["z"]
     assert caplog.text == ""
     monkeypatch.setattr(runs, "MOST_FOLDERS", 50)
-    assert found(tmp_path) == ["z"]
+    assert names_below(tmp_path) == ["z"]
     assert "more than 50 folders" in caplog.text
 
 
-def test_a_search_is_remembered_for_a_moment(tmp_path: Path) -> None:
+def test_search_results_are_cached(tmp_path: Path) -> None:
     """Guards against a search at every page load for every tab."""
     touch(tmp_path / "run", "step_00000000.safetensors")
     searched = Runs(roots(str(tmp_path), None))
@@ -122,7 +117,7 @@ def test_a_search_is_remembered_for_a_moment(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names are bytes on POSIX only")
-def test_a_name_that_is_no_text_can_still_be_asked_for(tmp_path: Path) -> None:
+def test_run_name_that_is_not_utf8_can_be_requested(tmp_path: Path) -> None:
     """Guards against names that fail in the browser or in JSON."""
     touch(Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")), "step_00000000.safetensors")
     searched = Runs(roots(str(tmp_path), None))
@@ -130,13 +125,13 @@ def test_a_name_that_is_no_text_can_still_be_asked_for(tmp_path: Path) -> None:
     assert Path(searched.run("caf\ufffd").path("step_00000000")).is_file()
 
 
-def test_a_folder_that_cannot_be_read_counts_as_empty(tmp_path: Path) -> None:
+def test_unreadable_folder_counts_as_empty(tmp_path: Path) -> None:
     """Guards against runs hidden by an unreadable folder."""
     touch(tmp_path / "a", "step_00000000.safetensors")
     touch(tmp_path / "b", "step_00000000.safetensors")
     (tmp_path / "b").chmod(0)
     try:
-        assert "a" in found(tmp_path)
+        assert "a" in names_below(tmp_path)
     finally:
         (tmp_path / "b").chmod(0o755)
 

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from attention_maps.files.errors import Refusal
-from attention_maps.tensorboard.worker_process import Unanswered, WorkerProcess
+from attention_maps.tensorboard.worker_process import LIMIT, WAIT, Unanswered, WorkerProcess
 from tests.attention_maps.tensorboard.conftest import address_of
 from tests.conftest import ROOT, environment
 
@@ -66,12 +66,12 @@ def wait_until_asked(pid: int) -> None:
 
 def children(parent: int) -> set[int]:
     """Return the numbers of the processes that a process has started and that have not ended."""
-    found = set()
+    pids = set()
     for status in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             if f"\nPPid:\t{parent}\n" in status.read_text(encoding="utf-8", errors="replace"):
-                found.add(int(status.parent.name))
-    return {pid for pid in found if alive(pid)}
+                pids.add(int(status.parent.name))
+    return {pid for pid in pids if alive(pid)}
 
 
 def in_thread(act: Any) -> tuple[threading.Thread, list[Any]]:
@@ -89,14 +89,27 @@ def in_thread(act: Any) -> tuple[threading.Thread, list[Any]]:
     return thread, results
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
+    """Return a process for all tests that leave it usable: each start imports torch."""
+    worker = WorkerProcess(str(tmp_path_factory.mktemp("asked")))
+    yield worker
+    worker.close()
+
+
 @pytest.fixture
-def worker(tmp_path: Path) -> Iterator[WorkerProcess]:
-    """Return a process that ends with the test."""
-    folder = tmp_path / "asked"
-    folder.mkdir()
-    made = WorkerProcess(str(folder))
-    yield made
-    made.close()
+def worker(shared: WorkerProcess) -> Iterator[WorkerProcess]:
+    """Return the shared process, and restore its limits."""
+    yield shared
+    shared.limit, shared.wait = LIMIT, WAIT
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[WorkerProcess]:
+    """Return a process, not yet started, that ends with the test."""
+    worker = WorkerProcess(str(tmp_path))
+    yield worker
+    worker.close()
 
 
 def question(trained: Path, worker: WorkerProcess) -> dict[str, Any]:
@@ -158,7 +171,7 @@ def test_a_killed_process_gives_a_sentence(worker: WorkerProcess, trained: Path)
     assert worker.ask(asked)["task"] == "gpt"
 
 
-def test_a_busy_process_is_not_waited_for_without_end(worker: WorkerProcess, trained: Path) -> None:
+def test_waiting_for_a_busy_worker_times_out(worker: WorkerProcess, trained: Path) -> None:
     """Guards against browsers that block each other for as long as they ask."""
     asked = question(trained, worker)
     worker.ask(asked)
@@ -175,7 +188,7 @@ def test_a_busy_process_is_not_waited_for_without_end(worker: WorkerProcess, tra
 
 
 @pytest.mark.parametrize("package", ["torch", "tab_answers"])
-def test_a_missing_package_is_named(worker: WorkerProcess, package: str) -> None:
+def test_a_missing_package_is_named(fresh: WorkerProcess, package: str) -> None:
     """Guards against a riddle in an environment that only has TensorBoard."""
     program = (
         "import runpy, sys\n"
@@ -186,25 +199,23 @@ def test_a_missing_package_is_named(worker: WorkerProcess, package: str) -> None
         "sys.meta_path.insert(0, Missing())\n"
         "runpy.run_module('tab_answers.worker', None, '__main__')\n"
     )
-    worker.command = [sys.executable, "-c", program, *worker.command[3:]]
+    fresh.command = [sys.executable, "-c", program, *fresh.command[3:]]
     with pytest.raises(Unanswered, match=f"need the package '{package}'"):
-        worker.ask({"text": "x"})
+        fresh.ask({"text": "x"})
 
 
-def test_too_little_memory_is_said(worker: WorkerProcess, trained: Path) -> None:
+def test_memory_limit_below_the_libraries_is_reported(fresh: WorkerProcess, trained: Path) -> None:
     """Guards against silence where the libraries do not fit into the memory that the process may use; the next question
     starts another process."""
-    worker.command[-1] = str(4 << 20)
+    fresh.command[-1] = str(4 << 20)
     with pytest.raises(Unanswered, match="too little memory"):
-        worker.ask(question(trained, worker))
-    worker.command[-1] = str(4 << 30)
-    assert worker.ask(question(trained, worker))["task"] == "gpt"
+        fresh.ask(question(trained, fresh))
+    fresh.command[-1] = str(4 << 30)
+    assert fresh.ask(question(trained, fresh))["task"] == "gpt"
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of other processes can be set on Linux only")
-def test_a_question_without_memory_gets_a_sentence_and_the_next_one_an_answer(
-    worker: WorkerProcess, trained: Path
-) -> None:
+def test_out_of_memory_during_a_question_is_reported(worker: WorkerProcess, trained: Path) -> None:
     """Guards against a process that is lost, or keeps a half-loaded model, when the memory ends during a question."""
     asked = question(trained, worker)
     worker.ask(asked)
@@ -223,7 +234,7 @@ def test_a_question_without_memory_gets_a_sentence_and_the_next_one_an_answer(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("end", "hung"), [(signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGKILL, False)])
+@pytest.mark.parametrize(("end", "hung"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
 def test_the_process_ends_with_tensorboard(trained: Path, tmp_path: Path, end: signal.Signals, hung: bool) -> None:
     """Guards against processes and folders that stay behind, also of a process that hangs with a question."""
     process = subprocess.Popen(
@@ -242,7 +253,6 @@ def test_the_process_ends_with_tensorboard(trained: Path, tmp_path: Path, end: s
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,  # ignored where `&` starts the tests
     )
     address = f"{address_of(process)}data/plugin/attention/ask"
 
@@ -250,8 +260,8 @@ def test_the_process_ends_with_tensorboard(trained: Path, tmp_path: Path, end: s
         content = json.dumps({"run": "gpt", "text": "Ken"}).encode()
         request = urllib.request.Request(address, content, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
+            reply: dict[str, Any] = json.load(answer)
+            return reply
 
     assert ask()["task"] == "gpt"
     (worker,) = children(process.pid)

@@ -6,15 +6,14 @@
  * changed(busy) when drawing begins and when everything is drawn.
  */
 export function drawingLoop(draw, failed, changed) {
-  let wanted = 0; // time of the pending request, 0 for none
+  let wanted = false; // whether a request is pending
   let running = null;
 
   async function run() {
     while (wanted) {
-      const began = wanted;
-      wanted = 0;
+      wanted = false;
       try {
-        await draw(began);
+        await draw();
       } catch (error) {
         failed(error);
       }
@@ -24,11 +23,11 @@ export function drawingLoop(draw, failed, changed) {
   }
 
   function ask() {
-    wanted ||= performance.now();
+    wanted = true;
     if (running) return;
     changed(true);
     running = Promise.resolve().then(run); // asynchronous: a draw that calls ask() at once must see `running` set
   }
 
-  return {ask, finished: () => running ?? Promise.resolve(), isOutdated: () => wanted > 0};
+  return {ask, finished: () => running ?? Promise.resolve(), isOutdated: () => wanted};
 }

@@ -46,7 +46,7 @@ export class KeptWeights {
 }
 
 /** The weights of a name, or of `best` or `last`; without one of these, those nearest to a step. */
-export function weightsFor(kept, name, step) {
+function weightsFor(kept, name, step) {
   const marked = kept.find((one) => one.name === name || (['best', 'last'].includes(name) && one[name]));
   const distance = (one) => Math.abs(one.step - Math.min(step, Number.MAX_SAFE_INTEGER));
   return marked ?? kept.reduce((best, one) => (best && distance(best) <= distance(one) ? best : one), null);

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,8 +20,7 @@ from tests.attention_maps.tensorboard.browser.asked import CERTAIN, mark_answer,
 from tests.attention_maps.tensorboard.browser.hostile import RUN, hostile_recording
 from tests.attention_maps.tensorboard.browser.page import WAIT, Page
 from tests.attention_maps.tensorboard.browser.recordings import ENGLISH, JAPANESE, STORY, recording, sample, translation
-from tests.attention_maps.tensorboard.conftest import address_of
-from tests.conftest import ROOT, environment
+from tests.attention_maps.tensorboard.conftest import serving
 
 ODD = "a 100% #1 'x' \"y\"/日本&z=?+"
 """A run name with special characters of URLs and HTML."""
@@ -91,36 +87,10 @@ def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@contextlib.contextmanager
-def serving(folder: Path, port: int = 0) -> Iterator[str]:
-    """Start TensorBoard with the tab on a log directory, by default on a free port; yield its URL."""
-    command = [
-        sys.executable,
-        "-m",
-        "attention_maps.tensorboard",
-        "--logdir",
-        folder,
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-    ]
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-    )
-    try:
-        address = address_of(process)
-        threading.Thread(target=process.communicate, daemon=True).start()  # a full pipe would block it
-        yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-
-
 @pytest.fixture(scope="session")
 def server(logdir: Path) -> Iterator[str]:
     """Return the URL of a TensorBoard for `logdir`."""
-    with serving(logdir) as address:
+    with serving("--logdir", logdir) as address:
         yield address
 
 
@@ -163,13 +133,18 @@ def opened(driver: Chrome, server: str) -> Page:
 @pytest.fixture
 def page(opened: Page) -> Iterator[Page]:
     """Return the open tab, whose state a test selects with `show`; fail if a script error occurred."""
-    opened.open()
-    if not opened.driver.current_url.startswith(opened.address):
-        opened.load(run="translation")
-    opened.enter()
-    opened.driver.get_log("browser")
-    yield opened
-    failed = [entry["message"] for entry in opened.driver.get_log("browser") if "Uncaught" in entry["message"]]
+    yield from without_script_errors(opened, run="translation")
+
+
+def without_script_errors(page: Page, **state: object) -> Iterator[Page]:
+    """Yield the open tab, loaded with a state if the browser has left it; fail if a script error occurred."""
+    page.open()
+    if not page.driver.current_url.startswith(page.address):
+        page.load(**state)
+    page.enter()
+    page.driver.get_log("browser")
+    yield page
+    failed = [entry["message"] for entry in page.driver.get_log("browser") if "Uncaught" in entry["message"]]
     assert not failed
 
 
@@ -181,7 +156,7 @@ def open_folder(driver: Chrome) -> Iterator[Open]:
     """Return `open_folder(path)`, which opens the tab of another TensorBoard for a log directory in the same
     browser."""
     with contextlib.ExitStack() as stack:
-        yield lambda folder: Page(driver, stack.enter_context(serving(folder)))
+        yield lambda folder: Page(driver, stack.enter_context(serving("--logdir", folder)))
 
 
 @pytest.fixture(scope="session")
@@ -210,7 +185,7 @@ def views_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     plain = known.translation(known.heads_of(known.CROSS), gold=False)
     plain.norms.clear()
     store.save(Recording(200, (plain,)), folder / "older")
-    with serving(folder) as address:
+    with serving("--logdir", folder) as address:
         yield address
 
 
@@ -229,14 +204,7 @@ def opened_views(driver: Chrome, views_server: str, downloads: Path) -> Iterator
 @pytest.fixture
 def views(opened_views: Page) -> Iterator[Page]:
     """Return the open tab; fail if a script error occurred."""
-    opened_views.open()
-    if not opened_views.driver.current_url.startswith(opened_views.address):
-        opened_views.load(**known.TRANSLATION)
-    opened_views.enter()
-    opened_views.driver.get_log("browser")
-    yield opened_views
-    failed = [entry["message"] for entry in opened_views.driver.get_log("browser") if "Uncaught" in entry["message"]]
-    assert not failed
+    yield from without_script_errors(opened_views, **known.TRANSLATION)
 
 
 @pytest.fixture(scope="session")
@@ -252,7 +220,7 @@ def asked_runs(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def opened_runs(driver: Chrome, asked_runs: Path) -> Iterator[Page]:
     """Open the tab for these runs."""
-    with serving(asked_runs) as address:
+    with serving("--logdir", asked_runs) as address:
         page = Page(driver, address)
         page.load(run="gpt")
         yield page
@@ -261,7 +229,6 @@ def opened_runs(driver: Chrome, asked_runs: Path) -> Iterator[Page]:
 @pytest.fixture
 def runs(opened_runs: Page) -> Iterator[Page]:
     """Return the open tab; fail if a script error occurred."""
-    opened_runs.load(run="gpt", view="ask")
-    yield opened_runs
-    failed = [entry["message"] for entry in opened_runs.driver.get_log("browser") if "Uncaught" in entry["message"]]
-    assert not failed
+    for page in without_script_errors(opened_runs):
+        page.load(run="gpt", view="ask")
+        yield page

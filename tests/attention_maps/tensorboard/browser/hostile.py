@@ -30,7 +30,7 @@ def attacks(count: int, start: int = 0) -> list[str]:
 
 def hostile(side: Tokens, start: int) -> Tokens:
     """Replace the pieces of all tokens."""
-    special = frozenset(number for number, one in zip(side.ids, side.special, strict=True) if one)
+    special = frozenset(number for number, is_special in zip(side.ids, side.special, strict=True) if is_special)
     return tokens(side.ids, attacks(len(side), start), special)
 
 

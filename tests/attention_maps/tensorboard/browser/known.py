@@ -141,10 +141,10 @@ def evaluated(step: int) -> Recording:
     """Return a step of the run `evaluated`, whose heads keep the labels of the last evaluation."""
     measures = {"previous": {"decoder": [[step / 100, 0.0]]}}
     scores: tuple[Score, ...] = ()
-    if found := EVALUATED[step]:
-        measures |= {"antecedent": {"decoder": [[*found]]}, "antecedent_agreeing": {"decoder": [[95.0, 85.0]]}}
+    if scored := EVALUATED[step]:
+        measures |= {"antecedent": {"decoder": [[*scored]]}, "antecedent_agreeing": {"decoder": [[95.0, 85.0]]}}
         scores = (
-            Score("antecedent", "best head, reads the pronoun", found[1], "decoder", 0, 1, "reads", 288),
+            Score("antecedent", "best head, reads the pronoun", scored[1], "decoder", 0, 1, "reads", 288),
             Score("antecedent", "chance", 25.0),
             Score("antecedent", "last subject", 75.0),
             Score("antecedent_agreeing", "last subject", 92.0),

@@ -87,17 +87,17 @@ class Marionette:
         return json.loads(self.stream.read(int(length)))
 
 
-def _parameters(command: str, given: dict[str, Any]) -> dict[str, Any]:
-    given.pop("sessionId", None)
+def _parameters(command: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    parameters.pop("sessionId", None)
     if command == "newSession":
         return {"acceptInsecureCerts": True}
     if command == "quit":
         return {"flags": ["eForceQuit"]}
     if command.startswith("findChild"):
-        given["element"] = given.pop("id")
-    if command == "switchToFrame" and isinstance(given["id"], dict):
-        (given["element"],) = given.pop("id").values()
-    return given
+        parameters["element"] = parameters.pop("id")
+    if command == "switchToFrame" and isinstance(parameters["id"], dict):
+        (parameters["element"],) = parameters.pop("id").values()
+    return parameters
 
 
 @contextlib.contextmanager

@@ -124,6 +124,10 @@ class Page:
         """Return the text of each element that matches a selector."""
         return [element.text for element in self.driver.find_elements("css selector", selector)]
 
+    def attributes(self, selector: str, name: str) -> list[str | None]:
+        """Return an attribute of each element that matches a selector."""
+        return [element.get_attribute(name) for element in self.driver.find_elements("css selector", selector)]
+
     def click(self, selector: str) -> None:
         """Click an element and wait until the page is drawn again."""
         self.find(selector).click()
@@ -148,8 +152,8 @@ class Page:
 
     def labelled(self, label: str) -> str:
         """Return the id of the control with this label."""
-        found: str = self.driver.find_element("xpath", f"//label[.='{label}']").get_attribute("for") or ""
-        return found
+        identifier: str = self.driver.find_element("xpath", f"//label[.='{label}']").get_attribute("for") or ""
+        return identifier
 
     def picture(self, selector: str) -> str:
         """Return the pixels of a canvas as a data URL."""
@@ -180,8 +184,8 @@ class Page:
     @property
     def hash(self) -> str:
         """Return the decoded URL hash of TensorBoard."""
-        found: str = self.driver.execute_script("return decodeURIComponent(parent.location.hash)")
-        return found
+        fragment: str = self.driver.execute_script("return decodeURIComponent(parent.location.hash)")
+        return fragment
 
 
 def link(state: dict[str, Any]) -> str:
@@ -200,10 +204,9 @@ def token(name: str) -> str:
 
 def numbers(page: Page) -> dict[str, str]:
     """Return the numbers at each token that has numbers, concatenated for several heads."""
-    found = page.driver.find_elements("css selector", ".token-numbers:not(:empty)")
-    return {
-        one.find_element("xpath", "..").get_attribute("data-token") or "": " ".join(one.text.split()) for one in found
-    }
+    elements = page.driver.find_elements("css selector", ".token-numbers:not(:empty)")
+    tokens = [element.find_element("xpath", "..").get_attribute("data-token") or "" for element in elements]
+    return {token: " ".join(element.text.split()) for token, element in zip(tokens, elements, strict=True)}
 
 
 def slide(page: Page, label: str, *keys: str) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
@@ -27,7 +25,6 @@ from tests.attention_maps.tensorboard.browser.asked import (
 )
 from tests.attention_maps.tensorboard.browser.conftest import Open
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
-from tests.attention_maps.tensorboard.test_worker_process import stop, wait_until_asked
 
 TARGET, OTHER, CELLS = ".ask-form textarea:nth-of-type(2)", ".ask-form div > textarea", ".ask-next td"
 OUTLINED = """
@@ -52,7 +49,7 @@ def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
     assert runs.find(TEXT).get_attribute("value"), "the text of the example is offered"
     typed(runs, TEXT, "Ken had a pen.")
     runs.find(TEXT).send_keys(Keys.CONTROL, Keys.ENTER)
-    wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
+    wait_for(runs, STATUS, "is answered: all views show its maps", FIRST_LIMIT)
     runs.settle()
     first = runs.text(".step-title")
     assert first.startswith("question ")
@@ -79,6 +76,8 @@ def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
     names, values = runs.texts(".part-name"), runs.texts(".parts .bar-number")
     assert values[names.index("layer 0 · head 1")] == "0.00"
     assert "All parts add up to it: the difference" in runs.text(".parts-exact")
+    runs.show(run="gpt", view="ask", recording="step_00000006")
+    runs.wait("return document.querySelector('.ask-status').textContent === ''")  # which is about the answer
 
 
 def test_every_head_alone_is_listed_and_the_word_stays_selected(runs: Page) -> None:
@@ -90,10 +89,8 @@ def test_every_head_alone_is_listed_and_the_word_stays_selected(runs: Page) -> N
     runs.click(".ask-send")
     wait_for(runs, f"{ANSWER} h3", "the whole model")
     runs.settle()
-    titles = runs.driver.find_elements("css selector", f"{ANSWER} .token")
-    pick(
-        runs, max(place for place, one in enumerate(titles) if (one.get_attribute("title") or "").startswith("loss 0."))
-    )
+    titles = runs.attributes(f"{ANSWER} .token", "title")
+    pick(runs, max(place for place, title in enumerate(titles) if (title or "").startswith("loss 0.")))
     word = pressed(runs)
     assert runs.driver.execute_script(OUTLINED)
     runs.wait("return document.querySelectorAll('.ask-effects tr').length > 1")
@@ -140,8 +137,8 @@ def test_every_head_alone_is_listed_and_the_word_stays_selected(runs: Page) -> N
 
 def cells(page: Page, selector: str) -> list[list[str]]:
     """Return the texts of the cells of the rows that match a selector and have any."""
-    found = page.driver.find_elements("css selector", selector)
-    texts = [[cell.text for cell in row.find_elements("css selector", "td")] for row in found]
+    rows_found = page.driver.find_elements("css selector", selector)
+    texts = [[cell.text for cell in row.find_elements("css selector", "td")] for row in rows_found]
     return [row for row in texts if row]
 
 
@@ -195,8 +192,8 @@ def test_the_weights_nearest_to_the_step_shown_are_asked(open_folder: Open, trai
     wait_for(page, f"{ANSWER} h3", "model of step 4, without layer 0 · head 1")
     page.settle()
     shares = {place: cells(page, ".ask-next tr:not(.actual)") for place in range(8) if not page.click(place_of(place))}
-    assert all(row[0] != "0.0 %" or row[1] != "0.0 %" for found in shares.values() for row in found), shares
-    assert sum(len(found) for found in shares.values()) < 8 * 5
+    assert all(row[0] != "0.0 %" or row[1] != "0.0 %" for listed in shares.values() for row in listed), shares
+    assert sum(len(listed) for listed in shares.values()) < 8 * 5
     page.choose("checkpoint", "step 6 (best, last)")
     wait_for(page, ".ask-stale", "(checkpoint) is not that of this answer")
     page.click(".ask-send")
@@ -275,58 +272,7 @@ def test_a_translator_translates_and_reads_a_given_translation(runs: Page) -> No
     assert {"layer 0 · decoder · head 0", "layer 0 · cross-attention · head 0"} < set(runs.texts(".part-name"))
 
 
-def test_what_was_answered_is_said_while_it_is_shown(runs: Page) -> None:
-    """Guards against a sentence about the maps of an answer beside those of a step, and of another run."""
-    typed(runs, TEXT, "Ken had a pen.")
-    runs.click(".ask-send")
-    wait_for(runs, STATUS, "is answered: all views show its maps", FIRST_LIMIT)
-    runs.settle()
-    runs.show(run="gpt", view="ask", recording="step_00000006")
-    runs.wait("return document.querySelector('.ask-status').textContent === ''")
-
-
-def test_a_process_that_is_killed_is_said_and_replaced(runs: Page, asked_runs: Path) -> None:
-    """Guards against a page that waits for ever, or has to be loaded again."""
-    typed(runs, TEXT, "Ken had a pen.")
-    runs.click(".ask-send")
-    wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
-    runs.wait("return document.querySelector('.ask-effects caption')", FIRST_LIMIT)  # it has answered everything
-    (worker,) = [pid for pid in processes("tab_answers.worker") if f"\0{asked_runs}\0" in command_of(parent_of(pid))]
-    stop(worker)
-    runs.find(".ask-send").click()
-    wait_for(runs, STATUS, "asking")
-    wait_until_asked(worker)
-    os.kill(worker, signal.SIGKILL)
-    wait_for(runs, STATUS, "was ended by SIGKILL")
-    assert runs.find(".ask-send").is_enabled()
-    runs.click(".ask-send")
-    wait_for(runs, STATUS, "is answered", FIRST_LIMIT)
-
-
-def processes(name: str) -> list[int]:
-    """Return the numbers of the processes whose command contains a name."""
-    found = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
-    return [pid for pid in found if name in command_of(pid)]
-
-
-def command_of(pid: int) -> str:
-    """Return the command of a process, "" if it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def parent_of(pid: int) -> int:
-    """Return the number of the process that has started another one, 0 if that has ended."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return 0
-    return int(status.partition("\nPPid:")[2].split()[0])
-
-
-def test_what_cannot_be_asked_is_said(runs: Page, trained: Path, tmp_path: Path) -> None:
+def test_refused_questions_and_exported_pages_say_why(runs: Page, trained: Path, tmp_path: Path) -> None:
     """Guards against silence after a question that was refused, and a form in a page without a server."""
     typed(runs, TEXT, " ")
     runs.click(".ask-send")

@@ -47,7 +47,7 @@ def test_a_removed_head_is_marked_in_pair(runs: Page) -> None:
     assert runs.text(".pair-view h3").startswith(f"{words} at question ")
     assert runs.text(".pair-choice").startswith("This is the pair shown before the question.")
     marked = runs.driver.find_elements("css selector", ".pair-heads .replaced")
-    assert [one.get_attribute("data-head") for one in marked] == ["1"]
+    assert [row.get_attribute("data-head") for row in marked] == ["1"]
     assert marked[0].find_element("css selector", ".pair-label").text.startswith("removed")
     assert runs.find(".pair-heads li:last-child").get_attribute("class") == "replaced"
     runs.show(run="gpt", view="pair", kind="decoder", layer=0, head=1, recording="step_00000006", removed="decoder.0.1")
@@ -58,7 +58,7 @@ def test_a_removed_head_is_marked_in_pair(runs: Page) -> None:
 def test_a_head_of_another_view_is_removed_at_once(runs: Page) -> None:
     """Guards against a button that only changes the view, removes another head, or asks about a text typed before."""
     runs.show(run="translate", view="ask")
-    shown = runs.find(TEXT).get_attribute("value")
+    offered = runs.find(TEXT).get_attribute("value")
     typed(runs, TEXT, "エミは走る。")
     runs.show(run="translate", view="map", kind="cross", layer=0, head=1)
     looks = "const {textContent, title} = document.querySelector(arguments[0]); return [textContent, title]"
@@ -68,7 +68,7 @@ def test_a_head_of_another_view_is_removed_at_once(runs: Page) -> None:
     assert look == runs.driver.execute_script(looks, ".ask-form .without"), "one button, in all views"
     assert not runs.find(".stage-title .without").is_displayed()
     assert runs.find(".tabs [aria-selected=true]").text == "Ask"
-    assert runs.find(TEXT).get_attribute("value") == shown
+    assert runs.find(TEXT).get_attribute("value") == offered
     runs.click(".ask-head")
     wait_for(runs, f"{ANSWER} h3", "the whole model")
     assert runs.texts(".ask-head") == []

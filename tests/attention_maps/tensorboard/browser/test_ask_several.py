@@ -15,8 +15,9 @@ from attention_maps.files import store
 from attention_maps.tensorboard.runs import REMEMBERED
 from attention_maps.tensorboard.worker_process import FIRST_LIMIT
 from tests.attention_maps.tensorboard.browser.asked import ANSWER, STATUS, TEXT, ask, recording_of, typed
-from tests.attention_maps.tensorboard.browser.conftest import Open, serving
+from tests.attention_maps.tensorboard.browser.conftest import Open
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
+from tests.attention_maps.tensorboard.conftest import serving
 
 UNREACHABLE = """
     const [route] = arguments;
@@ -71,7 +72,7 @@ def test_a_second_question_is_told_to_wait(runs: Page) -> None:
 def test_an_answer_after_a_restart_is_not_an_earlier_one(driver: Chrome, asked_runs: Path) -> None:
     """Guards against an open page that takes an answer of a restarted TensorBoard for one of the same number that it
     has read before."""
-    with serving(asked_runs) as address:
+    with serving("--logdir", asked_runs) as address:
         page = Page(driver, address)
         page.load(run="gpt", view="ask")
         ask(page, "Ken had a pen.")
@@ -79,7 +80,7 @@ def test_an_answer_after_a_restart_is_not_an_earlier_one(driver: Chrome, asked_r
         assert "Kenhad" in "".join(page.texts(f"{ANSWER} .passage-text .token"))
     port = urlsplit(address).port
     assert port
-    with serving(asked_runs, port=port):
+    with serving("--logdir", asked_runs, port=port):
         ask(page, "Emi runs.")
         assert recording_of(page) > before
         assert "".join(page.texts(f"{ANSWER} .passage-text .token")).startswith("Emi")
@@ -159,11 +160,11 @@ def test_questions_are_cleared(runs: Page) -> None:
 def test_questions_that_cannot_be_cleared_stay_with_the_reason(runs: Page) -> None:
     """Guards against a message that the next drawing removes, and an answer that gives way although it is kept."""
     ask(runs, "Ken had a pen.")
-    shown = recording_of(runs)
+    recording = recording_of(runs)
     runs.driver.execute_script(UNREACHABLE, "clear")
     runs.click(".clear")
     wait_for(runs, ".message", "TensorBoard does not answer")
     time.sleep(0.5)
     assert runs.find(".message").is_displayed()
-    assert recording_of(runs) == shown
+    assert recording_of(runs) == recording
     assert runs.find(".clear").is_displayed()

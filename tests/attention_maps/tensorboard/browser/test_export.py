@@ -24,19 +24,20 @@ def saved(page: Page, downloads: Path, button: str) -> Path:
     page.driver.find_element("xpath", f"//div[contains(@class, 'export')]//button[.='{button}']").click()
     deadline = time.monotonic() + 30
     while True:
-        found = [
+        files = [
             file
             for file in downloads.iterdir()
             if not file.name.endswith((".crdownload", ".tmp")) and file.stat().st_size
         ]
-        if found:
-            return found[0]
+        if files:
+            return files[0]
         assert time.monotonic() < deadline, f"{button} saved nothing: {page.text('.export-answer')}"
         time.sleep(0.05)
 
 
 def test_csv_holds_the_weights_of_the_recording(views: Page, downloads: Path) -> None:
-    """Guards against numbers that are rounded or transposed, and tokens with commas that break the columns."""
+    """Guards against numbers that are rounded or transposed, tokens with commas that break the columns, and
+    renormalised rows that are not marked as such."""
     views.show(**TRANSLATION, view="map")
     file = saved(views, downloads, "CSV")
     assert file.name == "translation_step_00000200_sample0_cross_layer0_head0.csv"
@@ -46,6 +47,10 @@ def test_csv_holds_the_weights_of_the_recording(views: Page, downloads: Path) ->
     assert rows[0] == ["predicts", "Emi", "likes", "red", "apple", "s", ".", "</s>"]
     assert [row[0] for row in rows[1:]] == TARGET[1:]
     assert np.array_equal(np.array([row[1:] for row in rows[1:]], float), np.array(CROSS))
+    views.show(**TRANSLATION, view="map", hide=True)
+    rows = list(csv.reader(io.StringIO(saved(views, downloads, "CSV").read_bytes().decode("utf-8-sig"), newline="")))
+    assert rows[0][-2:] == [".", "(hidden)"]
+    assert [float(row[-1]) for row in rows[1:]] == [row[-1] for row in CROSS]
 
 
 def test_json_says_what_the_numbers_are(views: Page, downloads: Path) -> None:
@@ -55,24 +60,24 @@ def test_json_says_what_the_numbers_are(views: Page, downloads: Path) -> None:
     place = {key: content[key] for key in ("run", "recording", "step", "kind", "layer", "head", "rows_named_by")}
     assert place == TRANSLATION | {"step": 200, "rows_named_by": "predicts"}
     assert content["sample"] == {"number": 0, "name": "probe 1"}
-    assert [one["text"] for one in content["keys"]] == ["Emi", "likes", "red", "apple", "s", "."]
+    assert [key["text"] for key in content["keys"]] == ["Emi", "likes", "red", "apple", "s", "."]
     assert content["weights"][1] == pytest.approx([0, 0, 2 / 3, 1 / 3, 0, 0], abs=1e-6)
     assert content["hidden_share"][1] == 0.25
 
 
-def test_a_picture_of_the_map_hides_nothing_in_silence(views: Page, downloads: Path) -> None:
+def test_svg_of_the_map_shows_hidden_shares_and_both_labels(views: Page, downloads: Path) -> None:
     """Guards against a drawing without the hidden shares that the page shows, or with one label per row where the page
     shows two."""
     views.show(**TRANSLATION, view="map", hide=True, gamma=0.5)
     drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
-    texts = [one for one in drawing.iter("{http://www.w3.org/2000/svg}text") if one.text]
-    written = {one.text for one in texts}
+    texts = [text for text in drawing.iter("{http://www.w3.org/2000/svg}text") if text.text]
+    written = {text.text for text in texts}
     assert {"hidden", "predicts ↓", "source →", "reads", "colours: gamma 0.5"} <= written
     assert "hidden: attention on special tokens; rows renormalised to sum to 1" in written
-    rows = [one for one in texts if one.get("text-anchor") == "end" and one.text in TARGET]
-    assert [one.text for one in rows] == TARGET[1:]
+    rows = [text for text in texts if text.get("text-anchor") == "end" and text.text in TARGET]
+    assert [text.text for text in rows] == TARGET[1:]
     for row, other, weights in zip(rows, TARGET[:-1], CROSS, strict=True):
-        beside = [one.text for one in texts if abs(float(one.get("y", 0)) - float(row.get("y", 0))) < 1]
+        beside = [text.text for text in texts if abs(float(text.get("y", 0)) - float(row.get("y", 0))) < 1]
         assert beside.count(other) == 1
         assert short(weights[-1]) in beside
 
@@ -80,14 +85,6 @@ def test_a_picture_of_the_map_hides_nothing_in_silence(views: Page, downloads: P
 def short(share: float) -> str:
     """Format a fraction as in pictures: .25."""
     return f"{share:.2f}".removeprefix("0") if share % 1 else f"{share:.0f}"
-
-
-def test_csv_tells_what_was_hidden(views: Page, downloads: Path) -> None:
-    """Guards against renormalised rows that are not marked as such."""
-    views.show(**TRANSLATION, view="map", hide=True)
-    rows = list(csv.reader(io.StringIO(saved(views, downloads, "CSV").read_bytes().decode("utf-8-sig"), newline="")))
-    assert rows[0][-2:] == [".", "(hidden)"]
-    assert [float(row[-1]) for row in rows[1:]] == [row[-1] for row in CROSS]
 
 
 STORY = {"run": "history", "recording": "step_00000009"}
@@ -119,8 +116,8 @@ def test_every_drawing_is_an_svg_that_stands_alone(
     text = file.read_text("utf-8")
     drawing = ET.fromstring(text)
     name = "{http://www.w3.org/2000/svg}"
-    assert words <= {one.text for one in drawing.iter(f"{name}text")}
-    assert {one.get("lang") for one in drawing.iter(f"{name}text") if one.text == "エミは"} <= {"ja"}
+    assert words <= {element.text for element in drawing.iter(f"{name}text")}
+    assert {element.get("lang") for element in drawing.iter(f"{name}text") if element.text == "エミは"} <= {"ja"}
     assert not re.search(r"url\(|class=|<style|NaN|undefined|foreignObject", text)
     assert drawing.findtext(f"{name}title", "")
 
@@ -131,8 +128,8 @@ def test_the_story_is_saved_with_its_pictures(views: Page, downloads: Path) -> N
     views.wait("return document.querySelectorAll('.step-tile[title]').length > 1")
     drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
     name = "{http://www.w3.org/2000/svg}"
-    assert set(views.texts(".step-label")) <= {one.text for one in drawing.iter(f"{name}text")}
-    pictures = [one.get("href", "") for one in drawing.iter(f"{name}image")]
+    assert set(views.texts(".step-label")) <= {element.text for element in drawing.iter(f"{name}text")}
+    pictures = [element.get("href", "") for element in drawing.iter(f"{name}image")]
     assert pictures == [views.picture(f".step-tile:nth-child({place}) canvas") for place in range(1, len(pictures) + 1)]
     assert saved(views, downloads, "PNG").name.endswith("_story.png")
 

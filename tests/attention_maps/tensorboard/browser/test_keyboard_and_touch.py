@@ -9,8 +9,7 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.attention_maps.tensorboard.browser.known import TEXT, TRANSLATION
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
-
-VIEWS = "story map lines sentence pair prediction ask alignment curves".split()
+from tests.attention_maps.tensorboard.browser.test_layout import VIEWS, open_view
 
 FOCUSED = """
     const one = document.activeElement;
@@ -33,7 +32,6 @@ NAMELESS = """
     return [...document.querySelectorAll('.page canvas')]
       .filter((one) => one.checkVisibility() && !hidden(one) && !named(one)).map((one) => one.outerHTML);
 """
-DRAWN = {"story": ".story-view .view-note", "pair": ".pair-view h3", "curves": ".curves-view"}
 
 
 def tab_through(page: Page, first: str) -> Iterable[str]:
@@ -54,9 +52,7 @@ def tab_through(page: Page, first: str) -> Iterable[str]:
 def test_every_control_of_every_view_is_reached_by_tab(views: Page) -> None:
     """Guards against controls that only a mouse reaches, an invisible focus, and pictures without a name."""
     for view in VIEWS:
-        views.show(**TEXT, view=view, token="r3")
-        if view in DRAWN:
-            views.wait(f"return document.querySelector('{DRAWN[view]}')?.textContent")
+        open_view(views, view, **TEXT, token="r3")
         around = view == VIEWS[0]  # what is around the views is the same for all
         assert list(tab_through(views, ".list-button" if around else "[role=tab][aria-selected=true]")) == [], view
         assert views.driver.execute_script(MISSED, ".page" if around else "#view") == [], view

@@ -52,7 +52,7 @@ def test_a_link_shows_the_same_again(page: Page) -> None:
 
 
 @pytest.mark.parametrize("view", ["map", "lines", "prediction", "curves"])
-def test_a_link_that_says_nonsense_shows_what_can_be_shown(page: Page, view: str) -> None:
+def test_malformed_links_fall_back_to_defaults(page: Page, view: str) -> None:
     """Guards against a broken page for malformed links or links of other versions."""
     wrong = {
         "sample": "9e99",
@@ -82,10 +82,10 @@ def test_a_link_that_says_nonsense_shows_what_can_be_shown(page: Page, view: str
     page.show(run="translation", recording="step_00000300", view=view, **wrong)
     compares = view not in ("curves", "prediction")
     assert page.text(".message") == ("Run x has no recorded steps." if compares else "")
-    shown = (
+    expected = (
         "next token · all parts of the model" if view == "prediction" else "cross-attention · layer 0 · mean of 3 heads"
     )
-    assert page.text(".frame-name") == shown
+    assert page.text(".frame-name") == expected
     assert not page.driver.find_elements("css selector", ".nothing:not([hidden])")
     page.show(**CROSS, view=view, token="r999")
     assert page.text(".frame-name").endswith("layer 0 · head 0")
@@ -105,7 +105,7 @@ def test_addresses_of_former_views_lead_to_their_new_place(page: Page) -> None:
         assert there in page.texts(".controls-of-view button[aria-pressed=true]")
 
 
-def test_a_recording_that_is_gone_is_said_to_be(page: Page) -> None:
+def test_missing_recording_in_a_link_is_reported(page: Page) -> None:
     """Guards against showing a different step than the link names without a message."""
     page.show(**CROSS | {"recording": "step_00000310"})
     assert page.text(".step-title") == "step 300"

@@ -11,9 +11,9 @@ from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.keys import Keys
 
 from attention_maps.files import store
-from tests.attention_maps.tensorboard.browser.conftest import serving
 from tests.attention_maps.tensorboard.browser.page import Page
 from tests.attention_maps.tensorboard.browser.recordings import translation
+from tests.attention_maps.tensorboard.conftest import serving
 
 NEWEST = 42
 ENTRY = "dialog[open] .list-entry"
@@ -38,7 +38,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for number in range(100):
         shutil.copytree(folder / "one", folder / "logs" / name(number))
     os.utime(store.path(folder / "logs" / name(NEWEST), 300))
-    with serving(folder / "logs") as address:
+    with serving("--logdir", folder / "logs") as address:
         yield address
 
 

@@ -41,15 +41,15 @@ def test_a_script_of_forty_lines_shows_in_every_view(open_folder: Open, tmp_path
     page = open_folder(tmp_path / "runs")
     page.load(run="other")
     tabs = page.texts("[role=tab]")
-    shown = {}
+    texts = {}
     for view in EXPECTED:
         page.show(run="other", view=view, recording="step_00000020", layer=1, head=2)
         page.wait(READY)
         wait_for(page, ".view", EXPECTED[view])
-        shown[view] = page.text(".view")
+        texts[view] = page.text(".view")
         assert page.text(".message") == ""
         page.click("#tab-map")
-    assert {view for view, text in EXPECTED.items() if text not in shown[view]} == set()
+    assert {view for view, text in EXPECTED.items() if text not in texts[view]} == set()
     assert len(tabs) == len(EXPECTED) - 2, "a new view is missing here"
     failed = [entry["message"] for entry in page.driver.get_log("browser") if "Uncaught" in entry["message"]]
     assert not failed
@@ -83,14 +83,14 @@ def test_chosen_layers_of_an_encoder_alone(open_folder: Open, tmp_path: Path) ->
     assert tiles[0] == "layer 5 head 0"
     assert "layer 11 head 2" in tiles
     assert {"L5", "L11"} <= set(page.texts(".tiles .edge"))
-    shown = {}
+    texts = {}
     for view in ENCODER:
         page.show(run="bert", view=view, recording="step_00000010", layer=1, head=2)
         page.wait(READY)
         wait_for(page, ".view", ENCODER[view])
-        shown[view] = page.text(".view")
+        texts[view] = page.text(".view")
         assert page.text(".message") == ""
-        assert view == "alignment" or "source" not in shown[view].lower()
+        assert view == "alignment" or "source" not in texts[view].lower()
         page.click("#tab-map")
     assert "layer 11 · head 2" in page.text("body")
     assert not page.find("body").find_elements("xpath", "//button[.='without this head' and not(@hidden)]")

@@ -26,8 +26,8 @@ def find_cell(page: Page, row: str, column: str) -> tuple[int, int]:
 def test_the_overview_has_a_picture_of_every_head_and_of_the_aggregates(page: Page) -> None:
     """Guards against heads that are counted wrongly, or an aggregate that does not exist for cross-attention."""
     page.show(**CROSS)
-    found = page.driver.find_elements("css selector", ".tile")
-    tiles = {(tile.get_attribute("data-layer"), tile.get_attribute("data-head")) for tile in found}
+    elements = page.driver.find_elements("css selector", ".tile")
+    tiles = {(tile.get_attribute("data-layer"), tile.get_attribute("data-head")) for tile in elements}
     assert tiles == set(product("01", ["0", "1", "2", "mean", "max"]))
     page.show(run="gpt", recording="step_00000300")
     assert len(page.texts(".tile")) == 3 * 4 + 1
@@ -143,7 +143,7 @@ def test_a_difference_of_equal_maps_is_nothing_and_names_both_sides(page: Page) 
     assert page.text(".minus") == "minus smaller step 320 ×", "that nearest to the model which wrote the text"
 
 
-def test_a_comparison_is_seen_and_ends(page: Page) -> None:
+def test_comparison_chip_shows_and_ends_a_difference(page: Page) -> None:
     """Guards against a difference that a person takes for a map elsewhere, where nothing says that it is one."""
     page.show(**CROSS, against="step:step_00000100")
     assert page.text(".minus") == "minus step 100 ×"
@@ -341,7 +341,7 @@ def test_an_empty_log_folder_explains_how_maps_are_recorded(open_folder: Open, t
     assert page.text(".frame-name") == "cross-attention · layer 3 · mean of 3 heads"
 
 
-def test_a_tooltip_goes_with_what_it_tells_of(page: Page) -> None:
+def test_tooltip_disappears_with_its_step_or_view(page: Page) -> None:
     """Guards against leftover numbers of another step or view."""
     page.show(**CROSS)
     assert page.hover(".pointer", *find_cell(page, "エミは", "Emi"))

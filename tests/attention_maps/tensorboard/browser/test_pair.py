@@ -103,15 +103,15 @@ def test_both_rows_of_a_word_count(views: Page) -> None:
     views.show(**TEXT, view="pair", token="r3", partner="c1")
     wait_for(views, ".pair-view h3", "From “her” to “Kate” (all mentions) at step 100: most by layer 0 · head 0, ")
     assert not views.find(".controls button[value=predicts]").is_displayed()
-    found = lines(views)
-    assert found[0] == "layer 0 · head 0 predicts it 33.3 % 100"
+    ranking = lines(views)
+    assert ranking[0] == "layer 0 · head 0 predicts it 33.3 % 100"
     assert views.text(".pair-choice") == ""
     views.show(**TEXT, view="pair", rows="predicts", token="r2", partner="c1")
     views.wait(LOADED)
     assert views.text(".pair-view h3").startswith(
         "From “her” to “Kate” (all mentions) at step 100: most by layer 0 · head 0, "
     )
-    assert lines(views) == found
+    assert lines(views) == ranking
     views.show(**TEXT, view="pair", rows="reads", token="r3", partner="c1")
     views.wait(LOADED)
     views.click(f"{HEADS}:nth-child(1) button")

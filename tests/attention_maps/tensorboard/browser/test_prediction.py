@@ -57,7 +57,7 @@ def test_the_row_that_writes_the_first_pronoun_is_shown_first(views: Page) -> No
     views.show(**TEXT, view="prediction")
     wait_for(views, ".parts-sum", "Sum")
     assert views.text(".prediction-view h3") == "What predicts “her” after “hid”"
-    assert [one.text for one in views.driver.find_elements("css selector", ".token[aria-pressed=true]")] == ["her"]
+    assert views.texts(".token[aria-pressed=true]") == ["her"]
     views.find(token("r2")).send_keys(Keys.ARROW_RIGHT)
     views.settle()
     assert "token=r3" in views.hash

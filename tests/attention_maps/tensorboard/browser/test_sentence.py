@@ -8,7 +8,7 @@ from tests.attention_maps.tensorboard.browser.known import TEXT, TRANSLATION
 from tests.attention_maps.tensorboard.browser.page import Page, numbers, token, wait_for
 
 
-def test_a_clicked_word_shades_what_it_looks_at_and_is_judged(views: Page) -> None:
+def test_clicked_word_shades_its_keys_and_shows_the_gold_verdict(views: Page) -> None:
     """Guards against shading of another row than the clicked one, and gold links shifted by one."""
     views.show(**TRANSLATION, view="sentence")
     assert "Nothing selected" in views.text(".view-note")
@@ -18,10 +18,7 @@ def test_a_clicked_word_shades_what_it_looks_at_and_is_judged(views: Page) -> No
     assert "reads “赤い”, predicts “りんごが”" in views.text(".sentence-panel")
     assert views.text(".gold-known") == "gold translation: apple s"
     assert views.text(".verdict.right") == "✓ right: it gets the largest weight (75.0 %)"
-    assert [one.get_attribute("data-token") for one in views.driver.find_elements("css selector", ".gold")] == [
-        "c3",
-        "c4",
-    ]
+    assert views.attributes(".gold", "data-token") == ["c3", "c4"]
     strong, weak = (views.find(token(name)).value_of_css_property("background-color") for name in ("c3", "c4"))
     assert strong != weak
     views.click(token("r3"))
@@ -141,16 +138,16 @@ def test_a_pronoun_is_judged_by_its_antecedent(views: Page) -> None:
 def test_what_comes_later_is_greyed(views: Page) -> None:
     """Guards against masked words that look like words of weight 0."""
     views.show(**TEXT, view="sentence", token="r3")
-    later = [one.get_attribute("data-token") for one in views.driver.find_elements("css selector", ".token.future")]
+    later = views.attributes(".token.future", "data-token")
     assert later == ["r4", "r5", "r6", "r7", "r8"]
 
 
 def test_a_difference_of_sentences_has_signs(views: Page) -> None:
     """Guards against a difference that is shaded like a weight."""
     views.show(**TRANSLATION, view="sentence", against="step:step_00000100", token="r0")
-    shown = numbers(views)
-    assert shown["c0"] == ".63"
-    assert shown["c1"] == "−.13"
+    weights = numbers(views)
+    assert weights["c0"] == ".63"
+    assert weights["c1"] == "−.13"
     assert not views.driver.find_elements("css selector", ".verdict")
 
 

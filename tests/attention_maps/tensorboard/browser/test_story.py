@@ -133,9 +133,7 @@ def test_a_band_tells_the_label_at_each_step_and_leads_there(views: Page) -> Non
     assert views.text("[role=tab][aria-selected=true]") == "Map"
     assert views.text(".frame-name") == "decoder self-attention · layer 0 · head 1"
     views.click("#tab-story")
-    assert [
-        one.get_attribute("data-head") for one in views.driver.find_elements("css selector", ".story-row.selected")
-    ] == ["decoder|0|1"]
+    assert views.attributes(".story-row.selected", "data-head") == ["decoder|0|1"]
 
 
 def test_the_bands_have_the_colours_of_the_labels(views: Page) -> None:
@@ -143,10 +141,10 @@ def test_the_bands_have_the_colours_of_the_labels(views: Page) -> None:
     views.show(**RUN)
     views.click("button[value=even]")
     diagonal, induction = (86, 180, 233), (204, 121, 167)
-    found = [views.colours(f".story-row[data-head='decoder|0|{head}'] canvas") for head in range(2)]
-    assert ",".join(map(str, diagonal)) in found[1] - found[0]  # all of the attention
+    colours = [views.colours(f".story-row[data-head='decoder|0|{head}'] canvas") for head in range(2)]
+    assert ",".join(map(str, diagonal)) in colours[1] - colours[0]  # all of the attention
     mixed = {tuple(round(255 + 0.8125 * (part - 255)) + by for part in induction) for by in (-1, 0, 1)}  # 75 % of it
-    assert any(",".join(map(str, colour)) in found[0] & found[1] for colour in mixed)
+    assert any(",".join(map(str, colour)) in colours[0] & colours[1] for colour in mixed)
     lines = views.driver.execute_script("return document.querySelector('.story-now').style.left")
     views.show(**RUN | {"recording": "step_00000001"})
     assert views.driver.execute_script("return document.querySelector('.story-now').style.left") != lines
@@ -163,5 +161,5 @@ def test_curves_lead_to_steps_with_scores_and_always_show_the_rule(views: Page, 
     assert views.text(".step-title") == "step 30"
     views.show(run="evaluated", recording="step_00000050", view="curves", measure="antecedent", kind="decoder", layer=0)
     drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
-    texts = {one.text for one in drawing.iter("{http://www.w3.org/2000/svg}text")}
+    texts = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
     assert "baseline: last subject, 75.0 %" in texts, "at a step without scores"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import random
+import json
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
 from hypothesis import strategies as st
 
-from tests.attention_maps.tensorboard.damage import DAMAGES
 from tests.robustness.fuzz import trained
+from tests.robustness.fuzz.damage import Change, Cut, changed, changes, cut, cuts
 from tests.robustness.fuzz.kinds.tab import Tab
 
 make_ready = trained.make
@@ -23,16 +24,20 @@ COMMANDS = (
     ("export", "runs/translate", "to=tmp-out.csv"),
     ("export", "runs/translate", "to=tmp-out.pharaoh", "kind=cross", "layer=0", "head=0"),
     ("export", "runs/translate", "to=tmp-out.html", "steps=all"),
-    ("export", "runs/translate", "to=tmp-out.svg", "view=lines", "kind=cross"),
 )
+
+
+PARTS = ("bytes", "header", "samples", "measures", "labels", "scores", "parts")
+"""What is damaged: the bytes of the file, its header, or a part of its metadata."""
 
 
 @dataclass(frozen=True)
 class DamagedRecording:
     """Damage to the last recording of a run, and how it is read."""
 
-    damage: int
-    seed: int
+    part: str
+    todo: tuple[Change, ...]
+    damage: Cut
     reader: int
 
     @property
@@ -44,7 +49,20 @@ class DamagedRecording:
         """Damage the recording."""
         trained.copy_run(folder, "translate")
         path = folder / "runs" / "translate" / "attention" / "step_00000004.safetensors"
-        path.write_bytes(DAMAGES[self.damage][0](path.read_bytes(), random.Random(self.seed)))
+        content = path.read_bytes()
+        path.write_bytes(cut(content, self.damage) if self.part == "bytes" else self._rewritten(content))
+
+    def _rewritten(self, content: bytes) -> bytes:
+        """Return the recording with another header."""
+        (length,) = struct.unpack("<Q", content[:8])
+        header = json.loads(content[8 : 8 + length])
+        if self.part == "header":
+            header = changed(header, self.todo)
+        else:
+            metadata = header["__metadata__"]
+            metadata[self.part] = json.dumps(changed(json.loads(metadata[self.part]), self.todo))
+        encoded = json.dumps(header).encode("utf-8", "surrogatepass")
+        return struct.pack("<Q", len(encoded)) + encoded + content[8 + length :]
 
     def act(self) -> None:
         """Read the recording in one of several ways."""
@@ -66,4 +84,4 @@ class DamagedRecording:
 def cases() -> st.SearchStrategy[DamagedRecording]:
     """Return one damage each."""
     readers = st.integers(0, len(COMMANDS) + 4)
-    return st.builds(DamagedRecording, st.integers(0, len(DAMAGES) - 1), st.integers(0, 2**32), readers)
+    return st.builds(DamagedRecording, st.sampled_from(PARTS), changes, cuts, readers)

@@ -44,7 +44,7 @@ export function isExact({sum, logit}) {
 }
 
 /** The name of a part [kind, layer, head]; `translates`: of the decoder of an encoder-decoder, which is then named. */
-export function partName([kind, layer, head], translates = false) {
+function partName([kind, layer, head], translates = false) {
   if (kind === 'embedding') return 'token embedding';
   if (kind === 'bias') return 'biases';
   const within = kind === 'cross' ? 'cross-attention · ' : translates ? 'decoder · ' : '';

@@ -50,7 +50,7 @@ export function antecedentsOf(frame) {
 
 /**
  * What can be the gold label of a row. If the mentions of the text are known: each referent that a noun mentions before, with the
- * columns of its last noun and the sum of the weights of all its mentions, as in attention_maps/record/antecedent_accuracy.py.
+ * columns of its last noun and the sum of the weights of all its mentions, as in attention_maps/record/gold_scores.py.
  * Otherwise every word but special tokens and, in self-attention, the token itself and, if causal, the tokens after it.
  */
 function comparedWith(frame, row) {

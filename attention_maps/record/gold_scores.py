@@ -1,6 +1,6 @@
-"""Compute the alignment error rate (AER) of every head against gold word alignments.
+"""Score every head against gold labels: alignment error rate (AER) and antecedents of pronouns.
 
-Shapes: L layers, H heads, Q queries, K keys. Rates are [L+1,H+1]: index H of a layer is the mean of its heads, and
+Shapes: L layers, H heads, Q queries, K keys. Scores are [L+1,H+1]: index H of a layer is the mean of its heads, and
 [L,H] the mean of all heads of all layers.
 """
 
@@ -15,7 +15,7 @@ from attention_maps.record.alignment_readout import READOUTS
 from attention_maps.record.measures import with_means
 
 Groups = Sequence[Sequence[int]]
-"""Token positions of each word."""
+"""Token positions of each word, or of each mention of a referent."""
 
 WordLinks = set[tuple[int, int]]
 """Pairs (source word, target word)."""
@@ -69,8 +69,8 @@ class AlignmentTally:
 
     def error_rates(self, rows: str = "predicts", readout: str = "argmax") -> np.ndarray:
         """Return the AER of every head in percent, [L+1,H+1]; for `grown`, 100 for heads whose links are not grown."""
-        sure, possible, found = self.counts[rows, readout]
-        return 100 * (1 - (sure + possible) / (found + self.gold))
+        sure, possible, extracted = self.counts[rows, readout]
+        return 100 * (1 - (sure + possible) / (extracted + self.gold))
 
 
 def _matrix(links: WordLinks, targets: int, sources: int) -> np.ndarray:
@@ -78,3 +78,27 @@ def _matrix(links: WordLinks, targets: int, sources: int) -> np.ndarray:
     for source, target in links:
         matrix[target, source] = True
     return matrix
+
+
+@dataclass
+class AntecedentTally:
+    """Number of pronouns that each head resolves to the gold antecedent."""
+
+    right: np.ndarray | float = 0.0
+    """Correctly resolved pronouns [L+1,H+1], with means as in `with_means`."""
+    pronouns: int = 0
+
+    def add(self, weights: np.ndarray, query: int, candidates: Sequence[Groups], antecedent: int) -> None:
+        """Count one pronoun. `weights` [L,H,Q,K]; `candidates`: token positions of the mentions of each possible
+        referent. A head selects the referent whose mentions get the most attention in total."""
+        row = with_means(weights[:, :, [query]])[:, :, 0]  # [L+1,H+1,K]
+        mass = np.stack(
+            [row[..., sorted({token for group in groups for token in group})].sum(axis=-1) for groups in candidates], -1
+        )
+        first = mass == mass.max(axis=-1, keepdims=True)  # tied referents share the credit
+        self.right = self.right + first[..., antecedent] / np.maximum(first.sum(axis=-1), 1)
+        self.pronouns += 1
+
+    def accuracies(self) -> np.ndarray:
+        """Return the percentage of pronouns that each head resolves, [L+1,H+1]."""
+        return 100 * np.asarray(self.right) / self.pronouns
