@@ -81,8 +81,8 @@ def test_the_story_leads_to_the_answer_without_the_head_that_it_names(runs: Page
     named = runs.text(".story-example").partition(" most by ")[2][: len("layer 0 · head 0")]
     runs.click(".story-example .link:last-child")
     wait_for(runs, f"{ANSWER} h3", f"without {named} (zero ablation)")
-    assert runs.texts(".ask-head") == [f"{named} ×"]
     wait_for(runs, ".ask-opened", "Opened at “Emi”, the answer")
+    assert runs.texts(".ask-head") == [f"{named} ×"]
 
 
 def test_an_answer_opens_at_what_the_gold_labels_call_the_answer(runs: Page) -> None:
