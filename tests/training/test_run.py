@@ -160,7 +160,7 @@ def test_going_back_to_the_very_start_leaves_nothing_of_the_later_training(train
     first = run / "checkpoints" / "step-00000000"
     shutil.move(run / "checkpoints" / "step-00000004", first)
     progress = load_progress(first) | {"step": 0, "evaluated_step": 0}
-    (first / "state.json").write_text(json.dumps(progress), encoding="utf-8")  # without checksums, as in older runs
+    (first / "state.json").write_text(json.dumps(progress), encoding="utf-8")  # without checksums
     weights = load_weights(first)
     state = torch.load(first / "state.pt", weights_only=True)
     save_file(weights, first / "weights.safetensors", metadata={"step": "0", "save": state["save"]})

@@ -1,6 +1,5 @@
 """Damaged checkpoints: found by their checksums, set aside on resume, and replaced by the last good one."""
 
-import json
 import random
 import shutil
 import sys
@@ -18,7 +17,7 @@ from training.checkpoints.files import load_state, load_weights, write_weights
 from training.checkpoints.folder import record_evaluation, save_checkpoint
 from training.checkpoints.loading import read_checkpoint, set_aside
 from training.checkpoints.snapshot import Snapshot
-from training.checkpoints.summary import Damaged, read_summary
+from training.checkpoints.summary import Damaged
 
 FILES = ("weights.safetensors", "state.pt", "state.json")
 
@@ -112,16 +111,6 @@ def test_an_intact_file_that_does_not_load_is_not_damaged(tmp_path: Path) -> Non
     save_checkpoint(tmp_path / "checkpoints", 10, foreign, {"step": 10}, keep=0)
     with pytest.raises(UserError, match=r"state\.pt: cannot be loaded .*although its checksum is right"):
         read_checkpoint(tmp_path, "last", with_state=True)
-
-
-def test_an_older_checkpoint_without_checksums_loads(tmp_path: Path) -> None:
-    """Guards runs that were saved before checksums."""
-    checkpoint = written(tmp_path, 10)
-    progress, checksums = read_summary(checkpoint)
-    assert set(checksums) == {"weights.safetensors", "state.pt"}
-    (checkpoint / "state.json").write_text(json.dumps(progress), encoding="utf-8")
-    assert read_summary(checkpoint) == ({"step": 10, "best_loss": 1.25}, {})
-    assert read_checkpoint(tmp_path, "last", with_state=True).step == 10
 
 
 def test_what_was_set_aside_is_never_replaced_or_deleted(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def without_checksums(checkpoint: Path) -> None:
-    """Make the checkpoint one of an older version, which is not known to be damaged before its contents are read."""
+    """Delete the checksums, so that damage is found only when the contents are read."""
     path = checkpoint / "state.json"
     content = json.loads(path.read_text("utf-8"))
     path.write_text(

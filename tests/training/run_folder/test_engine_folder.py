@@ -132,17 +132,6 @@ def test_the_export_of_a_snapshot_is_read_and_none_is_written_there(run: Path, t
     assert {path.name for path in folder.iterdir()} == {"model.bin", "vocabulary.json", "checksums.json"}
 
 
-def test_an_older_checkpoint_without_checksums_is_exported(run: Path) -> None:
-    """Guards runs of earlier versions."""
-    checkpoint = checkpoint_path(run, "best")
-    content = json.loads((checkpoint / SUMMARY).read_text())
-    (checkpoint / SUMMARY).write_text(
-        json.dumps({key: content[key] for key in content if key not in ("files", "crc32")})
-    )
-    config = load_config(run).model
-    assert engine_folder(run, "best", config) == engine_folder(run, "best", config)
-
-
 def test_a_damaged_checkpoint_is_replaced_as_for_torch(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against an export of damaged weights, and a run that one engine can use and the other cannot."""
     checkpoint = checkpoint_path(run, "best")
