@@ -1,7 +1,6 @@
 """Invalid input: one clear message, exit code 2, and no changed files."""
 
 import json
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -147,22 +146,6 @@ def finished(tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     monkeypatch.setattr(sys, "argv", ["train.py", *TEXT, "data.path=book.txt", "name=done", "trainer.keep=5"])
     train_command()
     return tmp_path / "runs" / "done"
-
-
-@pytest.mark.slow
-def test_an_existing_run_is_never_overwritten(fails: Fails, finished: Path) -> None:
-    """Guards against an older run overwritten by a repeated name."""
-    message = fails(train_command, *TEXT, "data.path=book.txt", "name=done")
-    assert "resume=runs/done" in message
-
-
-@pytest.mark.slow
-def test_a_run_folder_without_checkpoint_is_named(fails: Fails, finished: Path) -> None:
-    """Guards against text generated from random weights."""
-    shutil.rmtree(finished / "checkpoints")
-    for command, argument in ((train_command, "resume=runs/done"), (generate_command, "run=runs/done")):
-        assert "no checkpoint" in fails(command, argument)
-    assert "no such run folder" in fails(train_command, "resume=runs/none")
 
 
 def test_a_state_that_is_kept_in_another_order_is_refused(fails: Fails, finished: Path) -> None:
