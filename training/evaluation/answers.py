@@ -15,8 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
-from training.evaluation.accuracy import Accuracy, accuracy
-from training.evaluation.coreference import Pronoun, answers
+from training.evaluation.coreference import Accuracy, Pronoun, accuracy, answers
 from training.run_folder.log import table
 
 BATCH = 32

@@ -20,7 +20,7 @@ things). The heuristics are baselines for the answers too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -127,3 +127,25 @@ def share(pronoun: Pronoun, rank: Callable[[Mentions], float]) -> float:
     ranks = {referent: rank(found) for referent, found in pronoun.candidates.items()}
     best = [referent for referent, value in ranks.items() if value == max(ranks.values())]
     return (pronoun.antecedent in best) / len(best)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Percentages of right referents."""
+
+    count: int
+    left_out: int
+    """Those of stories longer than the model's context, excluded from all figures."""
+    model: float
+    guesses: dict[str, float]
+    """Accuracies of baselines that ignore the meaning."""
+    chance: float
+    """Accuracy of a random candidate."""
+
+
+def accuracy(scored: Sequence[Pronoun], right: int, left_out: int) -> Accuracy:
+    """Compare the model, which is right `right` times of the `scored` ones (at least one), with the baselines."""
+    percent = 100 / len(scored)
+    guesses = {name: percent * sum(share(pronoun, rank) for pronoun in scored) for name, rank in HEURISTICS.items()}
+    chance = percent * sum(1 / len(pronoun.candidates) for pronoun in scored)
+    return Accuracy(len(scored), left_out, percent * right, guesses, chance)

@@ -13,11 +13,15 @@ import torch
 from configs.atomic_file import write_whole
 from configs.errors import check_finite
 from data.batches.batch import Batch
+from data.tokens.tokenizer import Tokenizer
 from data.training_data import Prepared, PreparedPairs, PreparedText
-from generation.config import TranslationConfig
+from generation.config import SamplingConfig, TranslationConfig
+from generation.engines.torch_engine import sampler
+from generation.fast_decoding import prepare
 from generation.translation_result import cell, one_line
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.size import count_parameters
 from training.checkpoints.files import load_weights
 from training.checkpoints.loading import checkpoint_path
 from training.checkpoints.summary import checkpoint_step
@@ -25,10 +29,9 @@ from training.config import TrainConfig
 from training.evaluation.answers import score_answers
 from training.evaluation.held_out import HeldOutLoss, held_out_loss
 from training.evaluation.maps import AttentionRecorder
-from training.evaluation.samples import sample_documents
 from training.evaluation.story_scores import story_scores
-from training.evaluation.translation_baselines import baselines
-from training.evaluation.translation_scores import COLUMNS, signatures, translate_rows
+from training.evaluation.translation_scores import COLUMNS, baselines, signatures, translate_rows
+from training.hardware.bfloat16 import decoding_format
 from training.hardware.compilation import eagerly
 from training.hardware.gpu_attention import evaluation_kernels
 from training.processes.single_process import SINGLE, Processes
@@ -285,6 +288,23 @@ class PairEvaluator(Evaluator):
         """Log the number of translations that did not end."""
         if cut:
             self.log.line(f"{split}: {cut:,} of {count:,} translations did not end and are cut at their maximal length")
+
+
+def sample_documents(model: GPT, tokenizer: Tokenizer, count: int, seed: int, max_tokens: int) -> list[str]:
+    """Sample `count` documents from their beginning, at most `max_tokens` tokens each, without changing the global
+    random state; document r is seeded with `seed` + r. `model` is in any mode and stays as it is."""
+    device = next(model.parameters()).device
+    ready = prepare(model, decoding_format(device, count_parameters(model)))
+    config = SamplingConfig(max_tokens=max_tokens)
+    prompts = [[tokenizer.start_id]] * count
+    written: list[list[int]] = [[] for _ in prompts]
+    for tokens in sampler(ready)(
+        ready, prompts, config, seed=seed, stop_ids=tokenizer.stop_ids, banned_ids=tokenizer.never_written
+    ):
+        for text, token in zip(written, tokens, strict=True):
+            if token is not None:
+                text.append(token)
+    return [tokenizer.decode(ids) for ids in written]
 
 
 def evaluator_for(

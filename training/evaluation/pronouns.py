@@ -21,8 +21,7 @@ from tqdm import tqdm
 from data.batches.batch import IGNORED
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
-from training.evaluation.accuracy import Accuracy, accuracy
-from training.evaluation.coreference import HEURISTICS, Pronoun, pronouns, told, turns
+from training.evaluation.coreference import HEURISTICS, Accuracy, Pronoun, accuracy, pronouns, told, turns
 from training.loss import token_losses
 from training.run_folder.log import table
 

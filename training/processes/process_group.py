@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +17,6 @@ from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from training.processes.failure import Ending
-from training.processes.output import only_errors
 from training.processes.restarts import Launch
 from training.processes.single_process import Processes
 
@@ -171,6 +171,18 @@ class Group(Processes):
         yield
         if self.is_main:
             self.barrier()
+
+
+def only_errors() -> None:
+    """Discard standard output, and draw no progress bars; errors are still printed."""
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = _NotATerminal(sys.stderr.buffer, "utf-8", "backslashreplace", line_buffering=True)
+
+
+class _NotATerminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return False
 
 
 @contextmanager

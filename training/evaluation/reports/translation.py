@@ -19,8 +19,7 @@ from training.evaluation.reports.bootstrap import Figure, interval, p_value, res
 from training.evaluation.reports.evaluated_run import Subject
 from training.evaluation.reports.result import Result
 from training.evaluation.reports.settings import EvaluateSettings
-from training.evaluation.translation_baselines import baseline_translations
-from training.evaluation.translation_scores import metrics, translate_rows
+from training.evaluation.translation_scores import baseline_translations, metrics, translate_rows
 from training.run_folder.log import table
 
 LABELS = {
