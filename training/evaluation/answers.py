@@ -35,13 +35,13 @@ class Asked:
 def asked(tokenizer: Tokenizer, story: dict[str, Any]) -> list[Asked]:
     """Return the questions of a story row, in order; a later one follows the earlier ones with their answers."""
     text = story["text"]
-    found = answers(story, text)
-    if not found:
+    answered = answers(story, text)
+    if not answered:
         return []
     ids, spans = tokenizer.spans(text)
     document = [tokenizer.start_id, *ids]
     questions = []
-    for answer in found:
+    for answer in answered:
         end = text.index(".", answer.end) + 1
         # From the space before the answer on: it may be a token of its own, which no prompt ends with.
         inside = [place for place, (start, stop) in enumerate(spans, 1) if stop >= answer.start and start < end]
@@ -65,10 +65,10 @@ def score_answers(model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, 
         tokens = pad_sequence(rows, batch_first=True, padding_value=tokenizer.pad_id)
         features = model.features(tokens.to(device))
         for row, questions in enumerate(batch):
-            for one in questions:
-                written = model.logits(features[row, one.start - 1 : one.stop - 1]).argmax(-1).cpu()
-                right += int(torch.equal(written, tokens[row, one.start : one.stop]))
-    scored = [one.answer for questions in fitting for one in questions]
+            for question in questions:
+                written = model.logits(features[row, question.start - 1 : question.stop - 1]).argmax(-1).cpu()
+                right += int(torch.equal(written, tokens[row, question.start : question.stop]))
+    scored = [question.answer for questions in fitting for question in questions]
     return accuracy(scored, right, sum(map(len, everything)) - len(scored))
 
 

@@ -69,14 +69,14 @@ def with_candidates(row: dict[str, Any], text: str, span: tuple[int, int], antec
 def pronouns(row: dict[str, Any], text: str) -> list[Pronoun]:
     """Return the pronouns of a row whose antecedent is mentioned by a noun before, in order; the candidates are all
     referents that agree with the pronoun. `text` is the row's English side."""
-    found = []
+    resolved = []
     for start, end, referent, is_pronoun in row["mentions"]:
         if is_pronoun:
             agreeing = {n for n, form in enumerate(row["referents"]) if form == FORMS[text[start:end].lower()]}
             pronoun = with_candidates(row, text, (start, end), referent, agreeing)
             if referent in pronoun.candidates:
-                found.append(pronoun)
-    return found
+                resolved.append(pronoun)
+    return resolved
 
 
 def turns(row: dict[str, Any], text: str) -> list[Pronoun]:
@@ -96,20 +96,20 @@ def answers(row: dict[str, Any], text: str) -> list[Pronoun]:
     """Return the answers to the questions of a row, from the start of the answer to the end of its noun; candidates are
     the referents of its kind, with their mentions in the story."""
     end = len(told(row, text))
-    found = []
+    answered = []
     for _, start, stop, _, _, referent, *kind in row["questions"]:
         candidates = with_candidates(row, text, (end, end), referent, set(kind)).candidates
-        found.append(Pronoun(start, stop, referent, candidates))
-    return found
+        answered.append(Pronoun(start, stop, referent, candidates))
+    return answered
 
 
 Mentions = list[Mention]
 
 
-def _subject(found: Mentions) -> float:
+def _subject(mentions: Mentions) -> float:
     """Rank later sentences higher; within a sentence, earlier candidates: English subjects come first."""
-    last = found[-1].sentence
-    place = min(mention.start for mention in found if mention.sentence == last)
+    last = mentions[-1].sentence
+    place = min(mention.start for mention in mentions if mention.sentence == last)
     return last - place / 1e6
 
 

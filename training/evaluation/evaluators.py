@@ -85,13 +85,13 @@ class Evaluator(ABC):
         loss = self.loss("valid")
         check_finite("validation loss", loss.per_token, step)
         measured: dict[str, float | None] = {f"val/{name}": value for name, value in loss.metrics().items()}
-        shown = str(loss)
+        summary = str(loss)
         scores: dict[str, float] = {}
         with self.log.attempt(self.shown):
             scores = self.show(step)
         measured |= {f"val/{name}": value for name, value in scores.items()}
-        shown += "".join(" | " + form.format(scores[name]) for name, form in SCORES.items() if name in scores)
-        self.log.line(f"validation at step {step}: {shown}")
+        summary += "".join(" | " + form.format(scores[name]) for name, form in SCORES.items() if name in scores)
+        self.log.line(f"validation at step {step}: {summary}")
         self.log.scalars(measured, step)
         metrics |= measured
         if self.config.attention.enabled and self.processes.is_main:
@@ -154,13 +154,17 @@ class Evaluator(ABC):
             if results:
                 # `test/chrf`, `test/novel_chrf`: TensorBoard shows the curves of training first.
                 prefixes = {split: "test/" if split == "test" else f"test/{split}_" for split in results}
-                headlines = {prefixes[split] + self.headline: found[self.headline] for split, found in results.items()}
+                headlines = {
+                    prefixes[split] + self.headline: scores[self.headline] for split, scores in results.items()
+                }
                 self.log.scalars(headlines, step)
-                names = dict.fromkeys(name for found in results.values() for name in found)
+                names = dict.fromkeys(name for scores in results.values() for name in scores)
                 columns = results.values()
-                rows = [[name, *(f"{found[name]:.4f}" if name in found else "" for found in columns)] for name in names]
+                rows = [
+                    [name, *(f"{scores[name]:.4f}" if name in scores else "" for scores in columns)] for name in names
+                ]
                 self.log.markdown("results", table([f"checkpoint of step {step}", *results], rows), step)
-        figures = {f"{split}/{key}": value for split, found in results.items() for key, value in found.items()}
+        figures = {f"{split}/{key}": value for split, scores in results.items() for key, value in scores.items()}
         write_test(self.run, step, self.test_settings, figures)
 
     @property

@@ -85,19 +85,19 @@ def score_pronouns(model: GPT, tokenizer: Tokenizer, choices: Iterable[Choice]) 
     Candidates with the same English name (the plate that broke and the new one) count as one answer.
     """
     asked = list(choices)
-    scores = iter(log_probabilities(model, tokenizer, [text for one in asked for text in one.texts.values()]))
+    scores = iter(log_probabilities(model, tokenizer, [text for choice in asked for text in choice.texts.values()]))
     fitting = []
     right = 0
-    for one in asked:
-        found = {referent: next(scores) for referent in one.texts}
-        known = {referent: score for referent, score in found.items() if score is not None}
-        if len(known) == len(found):
-            fitting.append(one)
+    for choice in asked:
+        totals = {referent: next(scores) for referent in choice.texts}
+        known = {referent: score for referent, score in totals.items() if score is not None}
+        if len(known) == len(totals):
+            fitting.append(choice)
             answer = max(known, key=lambda referent: known[referent])
-            right += one.texts[answer] == one.texts[one.pronoun.antecedent]
+            right += choice.texts[answer] == choice.texts[choice.pronoun.antecedent]
     if not fitting:
         return None
-    return accuracy([one.pronoun for one in fitting], right, len(asked) - len(fitting))
+    return accuracy([choice.pronoun for choice in fitting], right, len(asked) - len(fitting))
 
 
 def pronoun_report(
@@ -129,6 +129,6 @@ def pronoun_report(
     left_out = sum(score.left_out for score in columns)
     if left_out:
         report += f"\n\nSkipped: {left_out} pronouns of stories longer than model.context={model.config.context}."
-    shown = (f"{s.model:.1f} % where {asked[key][0]} (chance {s.chance:.1f} %)" for key, s in known.items())
-    summary = f"{split}: right antecedents of pronouns: {', '.join(shown)}"
+    accuracies = (f"{s.model:.1f} % where {asked[key][0]} (chance {s.chance:.1f} %)" for key, s in known.items())
+    summary = f"{split}: right antecedents of pronouns: {', '.join(accuracies)}"
     return summary, report, {key: score.model for key, score in known.items()}

@@ -39,9 +39,9 @@ def metrics() -> dict[str, Any]:
 def score(hypotheses: list[str], references: list[str]) -> Scores:
     """Score translations against one reference each. Line breaks count as spaces: translations are single lines."""
     hypotheses, references = list(map(one_line, hypotheses)), list(map(one_line, references))
-    found = {name: metric.corpus_score(hypotheses, [references]).score for name, metric in metrics().items()}
+    scores = {name: metric.corpus_score(hypotheses, [references]).score for name, metric in metrics().items()}
     exact = sum(h == r for h, r in zip(hypotheses, references, strict=True)) / max(1, len(references))
-    return Scores(**found, exact=100 * exact)
+    return Scores(**scores, exact=100 * exact)
 
 
 def signatures() -> str:
@@ -74,16 +74,18 @@ def translate_rows(
     def part() -> dict[int, Translation]:
         return translate_part(model, prepared.tokenizers, sources, config, processes.rank, processes.world, memory)
 
-    found = {index: one for of_process in processes.gather(part) for index, one in of_process.items()}
-    hypotheses = [found[index].text for index in range(len(sources))]
+    translations = {
+        index: translation for of_process in processes.gather(part) for index, translation in of_process.items()
+    }
+    hypotheses = [translations[index].text for index in range(len(sources))]
     examples = list(map(list, zip(sources, references, hypotheses, strict=True)))
-    return score(hypotheses, references), examples, sum(one.cut for one in found.values())
+    return score(hypotheses, references), examples, sum(translation.cut for translation in translations.values())
 
 
 def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]) -> dict[str, Scores]:
     """Return the scores of `baseline_translations`."""
-    found = baseline_translations(prepared, sources)
-    return {name: score(hypotheses, references) for name, hypotheses in found.items()}
+    texts = baseline_translations(prepared, sources)
+    return {name: score(hypotheses, references) for name, hypotheses in texts.items()}
 
 
 def baseline_translations(prepared: PreparedPairs, sources: list[str], reverse: bool = False) -> dict[str, list[str]]:

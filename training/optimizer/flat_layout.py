@@ -74,14 +74,14 @@ class Layout:
         """Return a process's rows of the parameters of a section as views of `share`, its share of this section; of a
         parameter of which it has none, nothing. No border of two shares may divide a row."""
         extent = self.share(kind, rank)
-        found = {}
+        named = {}
         for name in self.names(kind):
             shape = self.shapes[name]
             first = max(self.starts[name], extent.start)
             end = min(self.starts[name] + shape.numel(), extent.stop)
             if first < end:
-                found[name] = share[first - extent.start : end - extent.start].view(-1, *shape[1:])
-        return found
+                named[name] = share[first - extent.start : end - extent.start].view(-1, *shape[1:])
+        return named
 
 
 class FlatMatrices:

@@ -95,8 +95,8 @@ def damage(folder: Path) -> str | None:
         if saved.keys() != {path.name for path in folder.iterdir()} - {CHECKSUMS}:
             return "it has other files than were written"
         for name, entry in saved.items():
-            if found := Checksum.from_json(entry).difference(folder / name):
-                return f"{name!a}: {found}"
+            if cause := Checksum.from_json(entry).difference(folder / name):
+                return f"{name!a}: {cause}"
     except FileNotFoundError as error:
         return f"there is no {Path(error.filename).name}"
     except OSError as error:
@@ -126,12 +126,12 @@ def name(checkpoint: Path, config: ModelConfig) -> str:
 
 def remove_stale(run: Path, config: ModelConfig) -> None:
     """Delete the exports of weights that no checkpoint of the run has, and what killed processes have left."""
-    kept = set()
+    current = set()
     for summary in run.glob(f"checkpoints/*/{SUMMARY}"):
         with suppress(UserError, OSError):
-            kept.add(name(summary.parent, config))
+            current.add(name(summary.parent, config))
     for path in (run / ENGINE).glob("ctranslate2-*"):
-        if path.name not in kept:
+        if path.name not in current:
             shutil.rmtree(path, ignore_errors=True)
     for path in (run / ENGINE).glob(".ctranslate2-*"):
         with suppress(OSError):

@@ -87,11 +87,11 @@ def check_free(config: TrainConfig) -> None:
 def leavings(run: Path) -> list[Path]:
     """Return the files of a run that ended before its first checkpoint; raises UserError if `run` is anything else."""
     if run.is_dir():
-        found = [path for path in run.iterdir() if path.name not in (".lock", "log.txt")]
-        known = all(any(fnmatch(path.name, pattern) for pattern in OF_A_START) for path in found)
+        paths = [path for path in run.iterdir() if path.name not in (".lock", "log.txt")]
+        known = all(any(fnmatch(path.name, pattern) for pattern in OF_A_START) for path in paths)
         saved = [path for path in run.glob("checkpoints/*") if not path.name.startswith((".tmp-", "weights-"))]
-        if known and not saved and ((run / ".lock").exists() or not found):
-            return found
+        if known and not saved and ((run / ".lock").exists() or not paths):
+            return paths
     if has_checkpoint(run):
         raise UserError(f"{run} already exists: continue it with resume={run}, or choose another name=…")
     raise UserError(f"{run} already exists, without a checkpoint to resume from: delete it, or choose another name=…")

@@ -67,10 +67,10 @@ def load_config(run: Path) -> TrainConfig:
         raise UserError(
             f"{run}: was written by another version of this program (format {version}, here {FORMAT}): use that version"
         )
-    if found := [f"task={config.task}: must be gpt or translate"] if config.task not in CHOICES["task"] else []:
-        raise UserError(f"{path}: {found[0]}")
-    if found := model.config.problems(config.model):  # other settings may be changed on resume, and are checked then
-        raise UserError(*(f"{path}: {problem}" for problem in found))
+    if messages := [f"task={config.task}: must be gpt or translate"] if config.task not in CHOICES["task"] else []:
+        raise UserError(f"{path}: {messages[0]}")
+    if messages := model.config.problems(config.model):  # other settings may be changed on resume, and are checked then
+        raise UserError(*(f"{path}: {problem}" for problem in messages))
     return config
 
 
