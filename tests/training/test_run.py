@@ -28,7 +28,7 @@ from training.checkpoints.files import load_weights
 from training.checkpoints.loading import Checkpoint, checkpoint_path
 from training.checkpoints.summary import load_progress
 from training.run_folder import test_results
-from training.run_folder.name_and_lock import leavings
+from training.run_folder.name_and_lock import files_of_failed_start
 from training.run_folder.tokenizers import load_tokenizers
 from training.trainer import Trainer
 
@@ -325,13 +325,13 @@ def test_every_file_of_a_translators_start_is_known(finished: Callable[..., Path
     """Guards against a new kind of file in a run folder that keeps the name of a failed start taken."""
     run = finished(*TINY, "task=translate", "trainer.test=false")
     with pytest.raises(UserError, match="already exists: continue it"):
-        leavings(run)
+        files_of_failed_start(run)
     for name in ("checkpoints", "attention"):
         shutil.rmtree(run / name)
     with pytest.raises(UserError, match="already exists, without a checkpoint"):  # there is a metrics.jsonl
-        leavings(run)
+        files_of_failed_start(run)
     (run / "metrics.jsonl").unlink()
-    assert leavings(run)
+    assert files_of_failed_start(run)
 
 
 @pytest.mark.slow
@@ -349,7 +349,7 @@ def test_a_start_that_is_killed_while_it_writes_a_file_leaves_its_name_free(fini
             os._exit(1)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert len(list(run.glob(".*.*.*"))) == len(written) >= 3
-    assert leavings(run)
+    assert files_of_failed_start(run)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from training.checkpoints.loading import checkpoint_path
 from training.counters import Interval
 from training.evaluation.held_out import held_out_loss
 from training.hardware.device import Hardware
-from training.run_folder.log import truncate_metrics
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -133,14 +132,6 @@ def test_figures_that_come_a_step_late_are_all_told_before_an_evaluation_and_the
     ]
     assert values[0] == values[1]
     assert values[2] == values[3]
-
-
-def test_metrics_after_the_resumed_step_and_half_lines_are_dropped(tmp_path: Path) -> None:
-    """Guards against a line truncated by a kill that breaks every later reader."""
-    path = tmp_path / "metrics.jsonl"
-    path.write_text('{"step": 10}\n{"step": 20}\n{"step": 30}\n{"st', encoding="utf-8")
-    truncate_metrics(path, 20)
-    assert path.read_text(encoding="utf-8") == '{"step": 10}\n{"step": 20}\n'
 
 
 def test_patience_is_counted_over_a_resume(tmp_path: Path) -> None:

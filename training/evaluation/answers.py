@@ -23,7 +23,7 @@ BATCH = 32
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """A question of a story as tokens: `document[start:stop]` is the answer with its full stop."""
 
     answer: Pronoun
@@ -32,7 +32,7 @@ class Asked:
     stop: int
 
 
-def asked(tokenizer: Tokenizer, story: dict[str, Any]) -> list[Asked]:
+def questions_of(tokenizer: Tokenizer, story: dict[str, Any]) -> list[Question]:
     """Return the questions of a story row, in order; a later one follows the earlier ones with their answers."""
     text = story["text"]
     answered = answers(story, text)
@@ -45,14 +45,14 @@ def asked(tokenizer: Tokenizer, story: dict[str, Any]) -> list[Asked]:
         end = text.index(".", answer.end) + 1
         # From the space before the answer on: it may be a token of its own, which no prompt ends with.
         inside = [place for place, (start, stop) in enumerate(spans, 1) if stop >= answer.start and start < end]
-        questions.append(Asked(answer, document, inside[0], inside[-1] + 1))
+        questions.append(Question(answer, document, inside[0], inside[-1] + 1))
     return questions
 
 
 @torch.no_grad()
 def score_answers(model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]]) -> Accuracy | None:
     """Answer the questions of stories; None if there are no questions to score. The caller sets `eval()`."""
-    everything = [questions for story in stories if (questions := asked(tokenizer, story))]
+    everything = [questions for story in stories if (questions := questions_of(tokenizer, story))]
     fitting = [questions for questions in everything if len(questions[0].document) <= model.config.context]
     fitting.sort(key=lambda questions: len(questions[0].document))  # reduces padding
     if not fitting:

@@ -87,7 +87,7 @@ def turns(row: dict[str, Any], text: str) -> list[Pronoun]:
     ]
 
 
-def told(row: dict[str, Any], text: str) -> str:
+def without_questions(row: dict[str, Any], text: str) -> str:
     """Return the story of a row without the questions at its end, which reveal antecedents."""
     return text[: row["questions"][0][0] - 1] if row["questions"] else text
 
@@ -95,7 +95,7 @@ def told(row: dict[str, Any], text: str) -> str:
 def answers(row: dict[str, Any], text: str) -> list[Pronoun]:
     """Return the answers to the questions of a row, from the start of the answer to the end of its noun; candidates are
     the referents of its kind, with their mentions in the story."""
-    end = len(told(row, text))
+    end = len(without_questions(row, text))
     answered = []
     for _, start, stop, _, _, referent, *kind in row["questions"]:
         candidates = with_candidates(row, text, (end, end), referent, set(kind)).candidates

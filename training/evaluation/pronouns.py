@@ -21,7 +21,7 @@ from tqdm import tqdm
 from data.batches.batch import IGNORED
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
-from training.evaluation.coreference import HEURISTICS, Accuracy, Pronoun, accuracy, pronouns, told, turns
+from training.evaluation.coreference import HEURISTICS, Accuracy, Pronoun, accuracy, pronouns, turns, without_questions
 from training.loss import token_losses
 from training.run_folder.log import table
 
@@ -36,7 +36,7 @@ class Choice:
 
 def choice(story: dict[str, Any], pronoun: Pronoun) -> Choice:
     """Substitute each candidate for a pronoun of a story row, without its questions: they reveal the antecedent."""
-    text, texts = told(story, story["text"]), {}
+    text, texts = without_questions(story, story["text"]), {}
     for referent in pronoun.candidates:
         name = story["names"][referent]
         name = name[0].upper() + name[1:] if text[pronoun.start].isupper() else name
@@ -48,7 +48,7 @@ def answer_choice(story: dict[str, Any], turn: Pronoun, question: str) -> Choice
     """Answer the question about a turn by each candidate, after the story without its own questions. question: as in
     the column `turn_questions`."""
     asked, _, answer = question.partition(" {}")
-    before, texts = f"{told(story, story['text'])} {asked}", {}
+    before, texts = f"{without_questions(story, story['text'])} {asked}", {}
     for referent in turn.candidates:
         name = story["names"][referent]
         texts[referent] = before, f" {name[0].upper()}{name[1:]}{answer}"

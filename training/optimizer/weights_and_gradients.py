@@ -29,7 +29,7 @@ def trained_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
 
 @dataclass(frozen=True)
 class OptimizerPart:
-    """What one optimiser updates."""
+    """Parameters that one optimiser updates."""
 
     kinds: tuple[str, ...]
     """Sections, in the order of its parameters."""

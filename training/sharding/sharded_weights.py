@@ -123,14 +123,14 @@ class DividedWeights(Weights):
             return
         masters, average = self.loaded or ({}, {})
         for kind in SECTIONS:
-            self._deal(kind, masters, self.own_masters[kind])
+            self._scatter(kind, masters, self.own_masters[kind])
             if self.own_average is not None:
-                self._deal(kind, average, self.own_average[kind])
+                self._scatter(kind, average, self.own_average[kind])
         self.updates = processes.broadcast(lambda: self.updates)
         self.loaded = None
         self.exchange_weights()
 
-    def _deal(self, kind: str, named: Named, into: list[Tensor], *, matrices: bool = False) -> None:
+    def _scatter(self, kind: str, named: Named, into: list[Tensor], *, matrices: bool = False) -> None:
         """Give each process its part of whole tensors, which the main process has. Collective.
 
         into: tensors in the order of `updated(kind)`, or, with `matrices`, in that of `matrices(kind)`.
@@ -187,7 +187,7 @@ class DividedWeights(Weights):
         for number, (kind, own) in enumerate(self._by_kind(optimizer.state_dict(), part).items()):
             for key in part.state:
                 named = {} if saved is None else self._loaded_state(saved, part, kind, key)
-                self._deal(kind, named, [state[key] for state in own], matrices=part.matrices)
+                self._scatter(kind, named, [state[key] for state in own], matrices=part.matrices)
             if not part.matrices:
                 for state in own:
                     state["step"].fill_(counts[number])

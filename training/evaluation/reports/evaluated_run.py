@@ -1,4 +1,4 @@
-"""What is evaluated: a checkpoint of a run, with its data prepared for its tokenizer."""
+"""A checkpoint to evaluate, with its data prepared for its tokenizer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Subject:
     prepared: Prepared
     split: str
     notes: list[str]
-    """What the reader of the scores should know about checkpoint and data, one line each."""
+    """Notes on checkpoint and data for the report, one line each."""
 
     @property
     def name(self) -> str:

@@ -28,7 +28,7 @@ FORMAT = "chumoku evaluation 1"
 
 @dataclass
 class Result:
-    """What an evaluation has found."""
+    """Result of an evaluation."""
 
     lines: list[str]
     """Table and explanations, for the terminal."""

@@ -130,7 +130,7 @@ def translate_split(
     return examples
 
 
-def fewer(resamples: int, sentences: int) -> int:
+def limit_resamples(resamples: int, sentences: int) -> int:
     """Limit the resamples of many sentences, all of which sacreBLEU holds in memory: 72 bytes per sentence and
     resample."""
     return min(resamples, max(100, 10**7 // max(1, sentences)))
@@ -143,7 +143,7 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     examples = translate_split(subject, config, pairs_to_retrieve(subject, config), cut)
     sources, references, hypotheses = (list(column) for column in zip(*examples, strict=True))
     used, notes = all_metrics(references)
-    resamples = fewer(settings.resamples, len(references))
+    resamples = limit_resamples(settings.resamples, len(references))
     mine = Translated(subject.name, hypotheses, references, used)
     figures = mine.figures(resamples)
     rows = [row(subject.label("run"), figures)]

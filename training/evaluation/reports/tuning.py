@@ -13,7 +13,7 @@ from training.evaluation.reports.result import Result
 from training.evaluation.reports.settings import EvaluateSettings
 from training.evaluation.reports.translation import (
     Translated,
-    fewer,
+    limit_resamples,
     options,
     paired,
     pairs_to_retrieve,
@@ -63,7 +63,7 @@ def tuning_report(subject: Subject, settings: EvaluateSettings) -> Result:
         examples = translate_split(subject, config, memory if config.neighbours.sentences else None)
         _, references, hypotheses = (list(column) for column in zip(*examples, strict=True))
         translated[name] = Translated(name, hypotheses, references, used)
-    resamples = fewer(settings.resamples, len(references))
+    resamples = limit_resamples(settings.resamples, len(references))
     figures = {name: result.figures(0) for name, result in translated.items()}
     best = max(tried, key=lambda name: (figures[name]["chrf"].value, name == now))
     rows = [
