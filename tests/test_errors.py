@@ -108,14 +108,14 @@ def test_a_table_without_the_column_is_named(fails: Fails, tmp_path: Path) -> No
     assert "english" in message
 
 
-def test_a_vocabulary_larger_than_the_text_can_fill_is_refused_with_the_limit(fails: Fails, book: Path) -> None:
+def test_too_large_vocabulary_is_refused_with_the_limit(fails: Fails, book: Path) -> None:
     """Guards against SentencePiece's internal error message."""
     message = fails(train_command, *TEXT, "data.path=book.txt", "tokenizer=bpe", "tokenizer.vocab_size=5000")
     assert "tokenizer.vocab_size=5000" in message
     assert "at most" in message
 
 
-def test_a_model_that_memory_does_not_hold_is_refused_with_what_to_lower(fails: Fails, book: Path) -> None:
+def test_out_of_memory_error_names_settings_to_lower(fails: Fails, book: Path) -> None:
     """Guards against a traceback from the memory allocator."""
     message = fails(train_command, *TEXT, "data.path=book.txt", "model.feed_forward=1000000000000")
     assert "out of memory (" in message

@@ -68,7 +68,7 @@ def start_and_stop(folder: Path, arguments: list[str], after: str, number: int) 
 
 
 @pytest.mark.parametrize(("task", "number"), [("gpt", signal.SIGTERM), ("translate", signal.SIGINT)])
-def test_a_run_stopped_by_a_signal_and_resumed_follows_the_straight_curve_to_the_last_bit(
+def test_resume_after_signal_is_bit_exact(
     task: str, number: signal.Signals, program: Run, book: Path, tmp_path: Path
 ) -> None:
     """Guards against state that is missing from the checkpoint: random numbers, data position across epochs, weight

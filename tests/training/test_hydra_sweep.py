@@ -48,7 +48,7 @@ def test_optuna_minimises_the_validation_loss_of_runs_that_joblib_starts(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_failed_trial_does_not_end_a_sweep_and_results_are_where_the_runs_are(tmp_path: Path, book: Path) -> None:
+def test_failed_trial_does_not_end_a_sweep(tmp_path: Path, book: Path) -> None:
     """Guards against a night that ends with the first bad draw, results in `runs` whatever `runs=` says, and a fixed
     value, here the earlier `model.heads=2`, that replaces all values of the sweep."""
     drawn = ["hydra/sweeper/sampler=random", "hydra.sweeper.sampler.seed=2", "hydra.sweeper.n_trials=3"]

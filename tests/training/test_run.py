@@ -99,9 +99,7 @@ def test_maps_are_recorded_between_evaluations_and_change_nothing(train: Train) 
 
 
 @pytest.mark.slow
-def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothing_of_the_later_one(
-    train: Train, tmp_path: Path
-) -> None:
+def test_resume_from_earlier_step_is_bit_exact(train: Train, tmp_path: Path) -> None:
     """Guards against two trainings mixed in one folder: overlapping curves, and `best` or a test result of deleted
     weights."""
     run = Path("runs/run")
@@ -178,7 +176,7 @@ def test_other_held_out_data_are_not_mixed_with_those_of_before(train: Train, bo
 
 
 @pytest.mark.slow
-def test_going_back_to_the_very_start_leaves_nothing_of_the_later_training(train: Train, tmp_path: Path) -> None:
+def test_resume_from_step_zero_drops_later_training(train: Train, tmp_path: Path) -> None:
     """Guards against step 0, saved after an early signal, treated as a new run, of which nothing is deleted."""
     run = Path("runs/run")
     train(*TEXT, "name=run", "trainer.test=false", "trainer.keep=1")
@@ -335,7 +333,7 @@ def test_every_file_of_a_translators_start_is_known(finished: Callable[..., Path
 
 
 @pytest.mark.slow
-def test_a_start_that_is_killed_while_it_writes_a_file_leaves_its_name_free(finished: Callable[..., Path]) -> None:
+def test_start_killed_during_a_write_leaves_name_free(finished: Callable[..., Path]) -> None:
     """Guards against an incomplete tokenizer or config, mistaken for a user's file, that keeps the name taken."""
     run = finished(*TINY, "task=translate", "trainer.test=false")
     for name in ("checkpoints", "attention"):

@@ -94,7 +94,7 @@ def test_curves_reach_tensorboard(tmp_path: Path) -> None:
     assert {"step", "tokens", "seconds", "train/loss", "tokens_per_second"} <= set(lines[0])
 
 
-def test_figures_that_come_a_step_late_are_all_told_before_an_evaluation_and_the_end(tmp_path: Path) -> None:
+def test_delayed_log_lines_are_flushed_before_evaluation(tmp_path: Path) -> None:
     """Guards a GPU's log, whose values arrive during the next step, against a lost last line and values of another
     step."""
     told: list[list[int]] = []

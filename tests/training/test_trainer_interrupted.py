@@ -21,7 +21,7 @@ from training.stop_request import Interrupted
 from training.trainer import Evaluate, Trainer
 
 
-def test_a_run_that_diverges_stops_with_advice_and_keeps_its_good_checkpoint(tmp_path: Path) -> None:
+def test_diverged_run_stops_and_keeps_last_good_checkpoint(tmp_path: Path) -> None:
     """Guards against NaN weights that overwrite the last good checkpoint, and a traceback far from the cause."""
     folder = tmp_path / "diverging"
     each = trainer(pairs(), steps=50, evaluate_every=2)
@@ -37,7 +37,7 @@ def test_a_run_that_diverges_stops_with_advice_and_keeps_its_good_checkpoint(tmp
     assert all(bool(tensor.isfinite().all()) for tensor in load_weights(checkpoint_path(folder, "last")).values())
 
 
-def test_a_signal_during_an_evaluation_saves_at_once_and_the_evaluation_is_made_up_for(tmp_path: Path) -> None:
+def test_signal_during_evaluation_saves_and_repeats_evaluation(tmp_path: Path) -> None:
     """Guards against a preempted run that loses its grace time to a long evaluation, or skips that evaluation for
     good."""
     folder = tmp_path / "preempted"
@@ -84,7 +84,7 @@ def test_an_evaluation_that_fails_loses_no_step_and_is_made_up_for(tmp_path: Pat
     assert checkpoint_path(folder, "best").name == "step-00000009"
 
 
-def test_the_best_checkpoint_stays_where_its_evaluation_could_not_be_recorded_at_once(tmp_path: Path) -> None:
+def test_best_checkpoint_survives_failed_record_of_its_evaluation(tmp_path: Path) -> None:
     """Guards the best weights against deletion by the next save because their evaluation could not be recorded."""
     each = trainer(pairs(), steps=8, evaluate_every=2)
     in_the_way = tmp_path / "checkpoints" / "step-00000004" / ".tmp-state.json"
@@ -162,7 +162,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trainer, list[di
 
 @pytest.mark.slow
 @pytest.mark.parametrize("instant", range(1, 1500, 150))
-def test_a_signal_at_any_instant_of_an_evaluation_leaves_a_checkpoint_of_the_weights_that_were_trained(
+def test_signal_at_any_instant_of_an_evaluation_leaves_a_good_checkpoint(
     instant: int, straight: tuple[Trainer, list[dict]], tmp_path: Path
 ) -> None:
     """Guards against an exception that leaves the evaluation where it is not caught: nothing saved, exit by

@@ -111,7 +111,7 @@ def test_the_hashes_of_the_data_are_read_without_the_state(tmp_path: Path) -> No
     assert data_hashes(checkpoint) == ["train", "valid", "test"]
 
 
-def test_a_step_that_is_saved_again_has_weights_and_state_of_the_same_training(tmp_path: Path) -> None:
+def test_repeated_step_has_matching_weights_and_state(tmp_path: Path) -> None:
     """Guards against old weights with a new state if training is repeated from an earlier step."""
     folder = tmp_path / "checkpoints"
     for value in (1.0, 2.0):
@@ -154,7 +154,7 @@ def test_left_over_links_and_folders_of_a_kill_are_removed(tmp_path: Path) -> No
     assert names(tmp_path) == ["last", "step-00000020"]
 
 
-def test_a_copy_without_symbolic_links_still_has_its_newest_checkpoint(tmp_path: Path) -> None:
+def test_copy_without_symlinks_uses_newest_checkpoint(tmp_path: Path) -> None:
     """Guards a run folder copied through a file system without links."""
     save(tmp_path, 10)
     (tmp_path / "checkpoints" / "last").unlink()
@@ -189,7 +189,7 @@ def test_a_step_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path
         checkpoint_path(tmp_path, "step-00000015")
 
 
-def test_going_back_drops_what_is_later_and_the_best_is_the_one_up_to_then(tmp_path: Path) -> None:
+def test_rewind_drops_later_checkpoints_and_resets_best(tmp_path: Path) -> None:
     """Guards against `best` and its loss from a discarded part of training."""
     save(tmp_path, 10, best=True, keep=5)
     save(tmp_path, 20, best_step=10, keep=5)
@@ -242,7 +242,7 @@ def test_best_survives_a_resume_after_the_best_loss_was_reset(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_reader_finds_a_whole_checkpoint_while_training_drops_others(tmp_path: Path) -> None:
+def test_reader_finds_complete_checkpoint_during_training(tmp_path: Path) -> None:
     """Guards generation during training: a checkpoint deleted between the choice and the loading is not called
     damaged."""
     save(tmp_path, 1, best=True)
@@ -325,7 +325,7 @@ def killed_before_file_operation(number: int, action: Callable[[], object]) -> b
 
 @pytest.mark.slow
 @pytest.mark.parametrize("best", [True, False])
-def test_a_kill_at_any_moment_of_a_save_loses_neither_last_nor_best(tmp_path: Path, best: bool) -> None:
+def test_kill_during_save_keeps_last_and_best(tmp_path: Path, best: bool) -> None:
     """Guards the best checkpoint against a kill before `best` is updated, and against incomplete folders."""
     number = 0
     while True:

@@ -148,9 +148,7 @@ RECIPE += ["schedule=constant", "trainer.limit_evaluations=false"]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("links", ["links", "no links", "links resolved"])
-def test_a_resume_sets_the_damaged_checkpoint_aside_and_repeats_its_steps_to_the_last_bit(
-    links: str, command: Command, tmp_path: Path
-) -> None:
+def test_resume_renames_damaged_checkpoint_and_repeats_its_steps(links: str, command: Command, tmp_path: Path) -> None:
     """Guards against a run lost to one damaged file, a damaged file deleted, and other results afterwards; in a run
     that was copied without its links too, or with files in their place."""
     assert command(train_command, *RECIPE, "name=straight", "trainer.steps=8")[0] == 0
@@ -183,9 +181,7 @@ def test_a_resume_sets_the_damaged_checkpoint_aside_and_repeats_its_steps_to_the
 
 
 @pytest.mark.slow
-def test_a_step_that_the_user_names_is_not_replaced_and_other_programs_only_read(
-    command: Command, tmp_path: Path
-) -> None:
+def test_named_step_is_not_replaced_by_another(command: Command, tmp_path: Path) -> None:
     """Guards against training from another step than requested, which would delete later ones; and against files
     renamed by generation or by a run that only takes the weights."""
     assert command(train_command, *RECIPE, "name=run")[0] == 0

@@ -103,7 +103,7 @@ def whole_checkpoints(folder: Path) -> list[int]:
     return sorted(checkpoint_step(checkpoint) for checkpoint in found)
 
 
-def test_what_cannot_be_saved_leaves_the_checkpoint_before_and_no_half_files(disk: Disk) -> None:
+def test_failed_save_keeps_previous_checkpoint(disk: Disk) -> None:
     """Guards against a traceback of safetensors or torch, and disk space occupied by an incomplete checkpoint."""
     folder, weights = disk.path / "checkpoints", {"w": pairs()[0].inputs.float()}
     save_checkpoint(folder, 1, Snapshot(weights, {"s": weights["w"]}), {"step": 1}, keep=0)
@@ -139,9 +139,7 @@ def test_a_failure_that_is_not_of_the_disk_is_not_taken_for_one(tmp_path: Path) 
         save_checkpoint(tmp_path, 1, Snapshot({}, {"s": Failing()}), {"step": 1}, keep=0)
 
 
-def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_there_is_room(
-    disk: Disk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training_continues_on_full_disk_and_writes_later(disk: Disk, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against hours of training lost to a full disk, lost or truncated lines, and a warning every second."""
     folder = disk.path / "run"
     each = trainer(pairs(), steps=8, evaluate_every=2, keep=0)
@@ -228,7 +226,7 @@ def test_early_weights_that_cannot_be_saved_are_a_warning(disk: Disk, capsys: py
     assert "of step 0 could" not in said
 
 
-def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) -> None:
+def test_training_on_full_disk_ends_with_one_error_line(disk: Disk) -> None:
     """Guards against exit code 0 if the weights are not saved, and against `best` for a step that was never saved."""
     folder = disk.path / "run"
     each = trainer(pairs(), steps=6, evaluate_every=2, keep=0)
@@ -249,9 +247,7 @@ def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) 
     assert whole_checkpoints(folder) == [2, 4]
 
 
-def test_a_program_that_cannot_save_leaves_with_2_and_goes_on_when_it_can(
-    program: Run, in_process: Run, book: Path
-) -> None:
+def test_failed_save_exits_with_2_and_can_be_resumed(program: Run, in_process: Run, book: Path) -> None:
     """Guards the same through train.py, with a limit on file sizes instead of a full disk."""
     recipe = [
         *TINY,

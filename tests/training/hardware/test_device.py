@@ -45,7 +45,7 @@ def test_a_device_that_is_not_there_is_named_with_the_setting() -> None:
     assert choose_device("auto") == CPU
 
 
-def test_a_gpu_of_another_number_is_refused_with_those_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_gpu_index_lists_available_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against "invalid device ordinal" after a run folder was created."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

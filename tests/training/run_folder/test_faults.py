@@ -24,9 +24,7 @@ def failing(calls: str, error: str, path: Path | None = None, when: str = "1+") 
 
 
 @pytest.mark.parametrize(("calls", "error"), [("write", "EDQUOT"), ("mkdir", "EROFS"), ("fsync", "EIO")])
-def test_a_run_goes_on_with_the_checkpoint_before_while_a_fault_lasts(
-    calls: str, error: str, program: Run, book: Path
-) -> None:
+def test_training_continues_after_disk_faults(calls: str, error: str, program: Run, book: Path) -> None:
     """Guards against a run that ends, or loses its last good checkpoint, because one cannot be written: quota, a disk
     that became read-only, a disk that fails."""
     run, partial = book.parent / "runs" / "run", Path("runs/run/checkpoints/.tmp-step-00000003")

@@ -40,7 +40,7 @@ def test_columns_of_a_table_are_aligned_and_cells_cannot_break_out() -> None:
     ]
 
 
-def test_settings_reach_tensorboards_hparams_tab_without_a_run_of_their_own(tmp_path: Path) -> None:
+def test_settings_reach_the_hparams_tab(tmp_path: Path) -> None:
     """Guards against sweeps whose runs cannot be compared, and `add_hparams`, which creates a second run for each
     run."""
     log = RunLog(tmp_path, 0)
@@ -70,7 +70,7 @@ def test_training_and_validation_loss_share_the_first_chart(tmp_path: Path) -> N
     assert sorted(training.Tags()["scalars"]) == ["loss", "train/gradient_norm", "val/perplexity"]
 
 
-def test_what_a_crash_leaves_of_a_line_is_dropped_and_the_lines_around_it_are_kept(tmp_path: Path) -> None:
+def test_partial_metrics_lines_are_dropped(tmp_path: Path) -> None:
     """Guards against a run that cannot be resumed because of undecodable bytes, and good lines lost because of a bad
     one."""
     path = tmp_path / "metrics.jsonl"

@@ -46,7 +46,7 @@ def with_change_in_the_middle(folder: Path, change: Callable[[], None], steps: i
 
 
 @pytest.mark.slow
-def test_a_token_file_that_is_truncated_ends_the_run_with_one_sentence(in_process: Run, book: Path) -> None:
+def test_truncated_token_file_ends_with_one_error_line(in_process: Run, book: Path) -> None:
     """Guards against a run that SIGBUS kills without a word, and against the loss of its checkpoint."""
     files = []
 

@@ -82,7 +82,7 @@ def test_what_is_no_config_is_refused_in_one_line(tmp_path: Path, text: str) -> 
 
 
 @pytest.mark.slow
-def test_a_run_on_a_path_with_an_interpolation_in_it_is_resumed_and_used(
+def test_path_with_interpolation_syntax_is_resumed(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Guards the same through both command lines: new run, resume, a path changed on resume, generate.py."""
