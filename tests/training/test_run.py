@@ -105,15 +105,15 @@ def test_resume_from_earlier_step_is_bit_exact(train: Train, tmp_path: Path) -> 
     run = Path("runs/run")
     train(*TEXT, "name=run", "trainer.keep=5", "trainer.ema=0.9", "model.dropout=0.1")
     shutil.copytree(run, "straight", symlinks=True)
-    said = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=4")
-    assert "back to step 2: later checkpoints, metrics and maps are dropped (step-00000004, step-00000006)" in said
-    assert "trainer.steps=4 (was 6)" in said
+    output = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=4")
+    assert "back to step 2: later checkpoints, metrics and maps are dropped (step-00000004, step-00000006)" in output
+    assert "trainer.steps=4 (was 6)" in output
     assert checkpoints(run) == ["step-00000002", "step-00000004"]
     assert load_progress(checkpoint_path(run, "best"))["step"] == 4
     assert test_results.tested_step(run, {}) == 4
     assert list(recorded_steps(run)) == [0, 1, 2, 3, 4]
-    said = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=6")
-    assert "(step-00000004)" in said
+    output = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=6")
+    assert "(step-00000004)" in output
     assert curve(run) == curve(Path("straight"))
     assert checkpoints(run) == checkpoints(Path("straight"))
     assert test_results.tested_step(run, {}) == 6
@@ -164,12 +164,12 @@ def test_other_held_out_data_are_not_mixed_with_those_of_before(train: Train, bo
     whole = (run / "test.json").read_bytes()
     assert "have changed" not in train(f"resume={run}", "data.test_path=copy.txt", "data.valid_path=copy.txt")
     assert (run / "test.json").read_bytes() == whole
-    said = train(f"resume={run}", "data.test_path=other.txt")
-    assert "note: the test data have changed: the test is repeated" in said
-    assert "best loss is reset" not in said
+    output = train(f"resume={run}", "data.test_path=other.txt")
+    assert "note: the test data have changed: the test is repeated" in output
+    assert "best loss is reset" not in output
     assert (run / "test.json").read_bytes() != whole
-    said = train(f"resume={run}", "data.valid_path=other.txt", "trainer.steps=8")
-    assert "note: the validation data have changed: the best loss is reset" in said
+    output = train(f"resume={run}", "data.valid_path=other.txt", "trainer.steps=8")
+    assert "note: the validation data have changed: the best loss is reset" in output
     assert load_progress(checkpoint_path(run, "best"))["step"] == 8, (
         "its loss is higher: reversed text is nothing it has seen"
     )
@@ -199,8 +199,8 @@ def test_going_back_to_the_best_goes_on_with_its_loss(train: Train, finished: Ca
     train(f"resume={run}", "trainer.steps=8", "optim.lr=10", "optim.clip=0")
     assert load_progress(checkpoint_path(run, "best"))["step"] == 6
     assert load_progress(checkpoint_path(run, "last"))["step"] == 8
-    said = train(f"resume={run}/checkpoints/best/", "trainer.steps=7", "optim.lr=1e-3", "optim.clip=1")
-    assert "back to step 6: later checkpoints, metrics and maps are dropped (step-00000008)" in said
+    output = train(f"resume={run}/checkpoints/best/", "trainer.steps=7", "optim.lr=1e-3", "optim.clip=1")
+    assert "back to step 6: later checkpoints, metrics and maps are dropped (step-00000008)" in output
     assert [line["step"] for line in curve(run)] == [2, 4, 6, 7]
     assert load_progress(checkpoint_path(run, "last"))["best_loss"] == min(line["val/loss"] for line in curve(run))
 
@@ -214,9 +214,9 @@ def test_a_finished_run_on_other_data_has_no_best_loss(
     (tmp_path / "other.txt").write_text(
         (tmp_path / "book.txt").read_text(encoding="utf-8") + "The end.\n", encoding="utf-8"
     )
-    said = train("resume=runs/run", "data.path=other.txt")
-    assert "already at step 6: all steps are done" in said
-    assert "best validation loss: none, not evaluated since the reset\n" in said
+    output = train("resume=runs/run", "data.path=other.txt")
+    assert "already at step 6: all steps are done" in output
+    assert "best validation loss: none, not evaluated since the reset\n" in output
 
 
 @pytest.mark.slow
@@ -309,9 +309,9 @@ def test_a_folder_without_symbolic_links_is_refused_before_training(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "symlink_to", refuse)
-        said = train(*TEXT, "name=run")
+        output = train(*TEXT, "name=run")
     assert (
-        said
+        output
         == "error: runs/run: cannot create symbolic links there (Operation not permitted); choose another folder with"
         " runs=…\n"
     )

@@ -54,11 +54,11 @@ def test_a_point_that_fails_does_not_end_the_sweep(
     with pytest.raises(SystemExit) as left:
         train_command()
     assert left.value.code == 2
-    said = capsys.readouterr()
-    assert "error: step 2, the gradient is not finite (loss nan, norm nan)" in said.err
-    assert said.err.endswith("error: 4 of 6 runs failed\n")
-    assert "run 3 of 6: optim.lr=0.001 model.feed_forward=64\n" in said.out
-    header, *rows, best = said.out[said.out.index("\nlr ") :].splitlines()[1:]
+    output = capsys.readouterr()
+    assert "error: step 2, the gradient is not finite (loss nan, norm nan)" in output.err
+    assert output.err.endswith("error: 4 of 6 runs failed\n")
+    assert "run 3 of 6: optim.lr=0.001 model.feed_forward=64\n" in output.out
+    header, *rows, best = output.out[output.out.index("\nlr ") :].splitlines()[1:]
     assert header.split() == ["lr", "feed_forward", "loss", "bits/byte", "step", "time", "run"]
     assert [row.split()[:2] for row in rows] == [
         *(["0.03", "64"], ["0.001", "64"], ["1e+18", "64"]),

@@ -167,11 +167,11 @@ def test_resume_renames_damaged_checkpoint_and_repeats_its_steps(links: str, com
         copied.rename(run)
         bad = checkpoints / "last"
         flip(checkpoints / "step-00000006" / "weights.safetensors", 3000)
-    code, said, _ = command(train_command, "resume=runs/run", "trainer.steps=8")
+    code, output, _ = command(train_command, "resume=runs/run", "trainer.steps=8")
     assert code == 0
     assert (
         f"warning: {bad} is damaged (state.pt: its content is not what was written: the checksum differs): renamed to"
-        f" damaged-{bad.name}; training resumes from step-00000004\n" in said.replace(f"{tmp_path}/", "")
+        f" damaged-{bad.name}; training resumes from step-00000004\n" in output.replace(f"{tmp_path}/", "")
     )
     assert (checkpoints / f"damaged-{bad.name}" / "state.pt").is_file()
     assert curve(run) == curve(Path("runs/straight"))
@@ -200,9 +200,9 @@ def test_named_step_is_not_replaced_by_another(command: Command, tmp_path: Path)
     code, text, error = command(generate_command, "run=runs/run", "prompt=The", "max_tokens=5")
     assert (code, text[:3]) == (0, "The")
     assert f"{noted} step-00000004 is used instead\n" in error
-    code, said, _ = command(train_command, *RECIPE, "name=new", "init_from=runs/run")
+    code, output, _ = command(train_command, *RECIPE, "name=new", "init_from=runs/run")
     assert code == 0
-    assert f"{noted} step-00000004 is used instead\n" in said
+    assert f"{noted} step-00000004 is used instead\n" in output
     assert sorted(bad.parent.rglob("*")) == before
     flip(bad.with_name("step-00000004") / "weights.safetensors", 5000)
     for arguments in ((generate_command, "run=runs/run", "prompt=The"), (train_command, "resume=runs/run")):

@@ -158,13 +158,13 @@ def test_training_continues_on_full_disk_and_writes_later(disk: Disk, capsys: py
     train(each, folder, evaluate)
     assert checkpoint_step(checkpoint_path(folder, "best")) == 8
     assert whole_checkpoints(folder) == [8]
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     refused = (
         3 if isinstance(disk, Limit) else 2
     )  # log.txt and TensorBoard; metrics.jsonl has room in a page of its own
-    assert said.count(f"{disk.refusal}): training continues, the write is retried") == refused
-    assert said.count(f"{disk.refusal}); training continues, next attempt in 60 seconds") == 1
-    assert said.count("step 6 is saved: the disk is writable again") == 1
+    assert output.count(f"{disk.refusal}): training continues, the write is retried") == refused
+    assert output.count(f"{disk.refusal}); training continues, next attempt in 60 seconds") == 1
+    assert output.count("step 6 is saved: the disk is writable again") == 1
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["step"] for line in lines] == [2, 4, 6, 8]
     log = (folder / "log.txt").read_text(encoding="utf-8")
@@ -220,10 +220,12 @@ def test_early_weights_that_cannot_be_saved_are_a_warning(disk: Disk, capsys: py
     assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == [
         *("best", "last", "step-00000020", "weights-00000000")
     ]
-    said = capsys.readouterr().out
-    assert said.count(f"warning: the weights of step 16 could not be saved ({disk.refusal}); training continues\n") == 1
-    assert "next attempt" not in said
-    assert "of step 0 could" not in said
+    output = capsys.readouterr().out
+    assert (
+        output.count(f"warning: the weights of step 16 could not be saved ({disk.refusal}); training continues\n") == 1
+    )
+    assert "next attempt" not in output
+    assert "of step 0 could" not in output
 
 
 def test_training_on_full_disk_ends_with_one_error_line(disk: Disk) -> None:

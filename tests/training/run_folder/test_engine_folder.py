@@ -98,10 +98,10 @@ def test_a_damaged_export_is_written_again(run: Path, capsys: pytest.CaptureFixt
     assert engine_folder(run, "best", config) == folder
     assert (folder / lost).read_bytes() == content
     assert not (folder / f"x-{lost}").exists()
-    said = capsys.readouterr().err
-    assert said.startswith(f"warning: {folder} is damaged (")
-    assert said.endswith("): it is written again\n")
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert output.startswith(f"warning: {folder} is damaged (")
+    assert output.endswith("): it is written again\n")
+    assert output.count("\n") == 1
 
 
 def test_the_checksums_of_an_export_lead_nowhere_else(run: Path) -> None:
