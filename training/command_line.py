@@ -50,19 +50,19 @@ def requested_runs(arguments: Sequence[str], processes: int = 1) -> list[Compose
     if {"--help", "-h"} & set(arguments):
         print(train_help(TrainConfig))
         return []
-    found: list[str] = []
-    flags, settings = split_flags(arguments, found)
+    messages: list[str] = []
+    flags, settings = split_flags(arguments, messages)
     settings = [normalise(setting) for setting in settings]
-    points = sweep_points(settings, found)
+    points = sweep_points(settings, messages)
     if len(points) > 1:
-        found += sweep_problems(flags, settings)
+        messages += sweep_problems(flags, settings)
         if processes > 1:
-            found.append(ONE_PROCESS)
+            messages.append(ONE_PROCESS)
     bar = tqdm(points, desc="checking", unit="run", disable=None if len(points) > 1 else True, delay=2, leave=False)
     runs = [replace(compose_run(point.settings), varied=point.varied) for point in bar]
-    found += [problem for run in runs for problem in run.problems]
-    if found:
-        raise UserError(*dict.fromkeys(found))
+    messages += [problem for run in runs for problem in run.problems]
+    if messages:
+        raise UserError(*dict.fromkeys(messages))
     others = [flag for flag in flags if flag not in SWEEP_FLAGS]
     if others in (["--cfg", "job"], ["-c", "job"]):
         print("---\n".join(to_yaml(run.config) for run in runs), end="")
@@ -81,7 +81,7 @@ def show(arguments: list[str]) -> None:
     hydra.main(config_path=str(CONFIGS), config_name="train", version_base="1.3")(lambda config: None)()
 
 
-def split_flags(arguments: Sequence[str], found: list[str]) -> tuple[list[str], list[str]]:
+def split_flags(arguments: Sequence[str], messages: list[str]) -> tuple[list[str], list[str]]:
     """Split the arguments into Hydra's flags with their values (`-m`, `--cfg job`) and the settings."""
     flags: list[str] = []
     settings: list[str] = []
@@ -96,11 +96,15 @@ def split_flags(arguments: Sequence[str], found: list[str]) -> tuple[list[str], 
             flags += [argument, value]
             choices = FLAGS_WITH_VALUE[argument]
             if value not in (choices or {value} - {""}):
-                found.append(f"{argument} {value}: must be followed by {' or '.join(choices) or 'a package'}")
+                messages.append(f"{argument} {value}: must be followed by {' or '.join(choices) or 'a package'}")
         else:
-            found.append(f"{argument}: no such flag; settings are written key=value without dashes, --help lists them")
+            messages.append(
+                f"{argument}: no such flag; settings are written key=value without dashes, --help lists them"
+            )
     if set(CFG_FLAGS) & set(flags) and not {"--cfg", "-c"} & set(flags):
-        found.append(f"{', '.join(CFG_FLAGS)}: only affect the output of `--cfg job`; add --cfg job or remove the flag")
+        messages.append(
+            f"{', '.join(CFG_FLAGS)}: only affect the output of `--cfg job`; add --cfg job or remove the flag"
+        )
     return flags, settings
 
 
@@ -123,40 +127,40 @@ def hydra_settings(arguments: Sequence[str], processes: int = 1) -> list[str]:
     UserError."""
     if not any(map(is_for_hydra, arguments)) or {"--help", "-h"} & set(arguments):
         return []
-    found: list[str] = []
-    flags, settings = split_flags(arguments, found)
+    messages: list[str] = []
+    flags, settings = split_flags(arguments, messages)
     for key in (setting.partition("=")[0].lstrip("+") for setting in settings):
-        found += [f"{key}: is not used here: {does}" for start, does in INSTEAD.items() if key.startswith(start)]
-    if found:
-        raise UserError(*found)
+        messages += [f"{key}: is not used here: {does}" for start, does in INSTEAD.items() if key.startswith(start)]
+    if messages:
+        raise UserError(*messages)
     if not set(SWEEP_FLAGS) & set(flags):
-        found.append("hydra/sweeper, hydra/launcher: choose how a sweep is run; add -m")
+        messages.append("hydra/sweeper, hydra/launcher: choose how a sweep is run; add -m")
         flags = [*flags, *SWEEP_FLAGS]  # which is enough advice
     if processes > 1:
-        found.append(ONE_PROCESS)
-    found += [f"{flag}: cannot be combined with a sweep by Hydra's plugins" for flag in flags if flag in FLAGS]
-    found += sweep_problems(flags, settings)
+        messages.append(ONE_PROCESS)
+    messages += [f"{flag}: cannot be combined with a sweep by Hydra's plugins" for flag in flags if flag in FLAGS]
+    messages += sweep_problems(flags, settings)
     normal = [normalise(setting) for setting in settings]
     refused = plugin_problems(normal, all_keys(TrainConfig))
-    if found := refused or found:
-        raise UserError(*found)
+    if messages := refused or messages:
+        raise UserError(*messages)
     return [setting if is_for_hydra(setting) else normalise(setting) for setting in settings]
 
 
 def sweep_problems(flags: list[str], settings: list[str]) -> list[str]:
     """Return the problems of a command line that requests a sweep."""
-    found = []
+    messages = []
     if not set(SWEEP_FLAGS) & set(flags):
-        found.append("several values for one setting make a sweep: add -m (or quote a value that contains a comma)")
+        messages.append("several values for one setting make a sweep: add -m (or quote a value that contains a comma)")
     if any(setting.startswith("resume=") for setting in settings):
-        found.append("resume: a sweep trains several new runs; use init_from=… to start each from existing weights")
-    return found
+        messages.append("resume: a sweep trains several new runs; use init_from=… to start each from existing weights")
+    return messages
 
 
 def check_different(runs: Sequence[ComposedRun]) -> None:
     """Raise UserError if two runs have the same config: `seed=1,1`, `1e-3,0.001`, or `seed=1,2 seed=3`."""
-    found: dict[str, ComposedRun] = {}
+    first_of_each: dict[str, ComposedRun] = {}
     for run in runs:
-        same = found.setdefault(repr(run.config), run)
+        same = first_of_each.setdefault(repr(run.config), run)
         if same is not run:
             raise UserError(f"{as_settings(same.varied)} and {as_settings(run.varied)} are the same run: remove one")

@@ -57,31 +57,33 @@ class ComposedRun:
 
 def compose_run(settings: list[str]) -> ComposedRun:
     """Compose and check one run; collect all errors in `problems`."""
-    composed, found = compose_config("train", TrainConfig, settings)
+    composed, messages = compose_config("train", TrainConfig, settings)
     if composed is None:
-        return ComposedRun(problems=found)
+        return ComposedRun(problems=messages)
     keys = [setting.partition("=")[0] for setting in settings]
-    found += [f"{key}= is given twice: a run has one starting point" for key in STARTS if keys.count(key) > 1]
+    messages += [f"{key}= is given twice: a run has one starting point" for key in STARTS if keys.count(key) > 1]
     try:
         if composed.resume and composed.init_from:
             excluded = "resume continues a run, init_from starts a new run from its weights"
-            return ComposedRun(problems=[*found, f"resume and init_from exclude each other: {excluded}"])
+            return ComposedRun(problems=[*messages, f"resume and init_from exclude each other: {excluded}"])
         if composed.resume:
-            config, changes = resume_config(composed, settings, found)
+            config, changes = resume_config(composed, settings, messages)
         else:
             new = (
-                init_from_config(composed, settings, found) if composed.init_from else to_dataclass(composed, settings)
+                init_from_config(composed, settings, messages)
+                if composed.init_from
+                else to_dataclass(composed, settings)
             )
             config, changes = new, []
             settle_warmup(config, settings)
     except UserError as error:
-        return ComposedRun(problems=[*found, *error.args])
+        return ComposedRun(problems=[*messages, *error.args])
     except OmegaConfBaseException as error:  # a dangling interpolation or a missing value
         problem = f"{error.full_key}: {str(error).strip().splitlines()[0]}"
         if isinstance(error, MissingMandatoryValue):
             problem = f"{error.full_key}=???: three question marks denote a missing value; write the path ??? as ./???"
-        return ComposedRun(problems=[*found, problem])
-    return ComposedRun(config, changes, found + problems(config) + without_effect(config, settings))
+        return ComposedRun(problems=[*messages, problem])
+    return ComposedRun(config, changes, messages + problems(config) + without_effect(config, settings))
 
 
 def without_effect(config: TrainConfig, settings: list[str]) -> list[str]:
@@ -128,29 +130,29 @@ def repeats(key: str, mine: object, theirs: object) -> bool:
     return mine == theirs or (mine is None and key == "tokenizer.vocab_size")  # null: the size is found in the data
 
 
-def init_from_config(composed: DictConfig, settings: list[str], found: list[str]) -> TrainConfig:
+def init_from_config(composed: DictConfig, settings: list[str], messages: list[str]) -> TrainConfig:
     """Return the config of a new run with the model and the tokenizer of its origin; add the settings that contradict
-    these to `found`."""
+    these to `messages`."""
     origin = read_origin(composed.init_from)
     saved = to_omegaconf(TrainConfig(task=origin.task, model=origin.model, tokenizer=origin.tokenizer))
     keys = [key for key in all_keys(TrainConfig) if key.split(".")[0] in FROM_ORIGIN and key not in FREE_ON_RESUME]
     name = f"init_from={composed.init_from}"
     if composed.task != origin.task:
-        found.append(f"{name}: was trained with task={origin.task}; add task={origin.task}")
+        messages.append(f"{name}: was trained with task={origin.task}; add task={origin.task}")
     shorter = origin.pretrained is not None and composed.model.context <= origin.model.context
     for setting in settings:
         group = setting.partition("=")[0]
         for key in [key for key in keys if key == group or key.startswith(group + ".")]:
             mine, theirs = OmegaConf.select(composed, key), OmegaConf.select(saved, key)
             if not OmegaConf.is_config(mine) and not repeats(key, mine, theirs) and not (shorter and key == CONTEXT):
-                found.append(f"{key}={mine}: {name} was trained with {key}={theirs}; remove {key}")
+                messages.append(f"{key}={mine}: {name} was trained with {key}={theirs}; remove {key}")
     if CONTEXT not in keys_of(settings):
         composed.model.context = origin.model.context
     return inherited(to_dataclass(composed, settings), origin)
 
 
-def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -> tuple[TrainConfig, list[str]]:
-    """Load the config of the run to resume and apply the settings -> (config, changes); add problems to `found`."""
+def resume_config(composed: DictConfig, settings: list[str], messages: list[str]) -> tuple[TrainConfig, list[str]]:
+    """Load the config of the run to resume and apply the settings -> (config, changes); add problems to `messages`."""
     path = expanded(composed.resume)
     run, _ = run_and_checkpoint(path)
     saved = load_config(run)
@@ -168,7 +170,7 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
             # Unchanged values may be repeated, e.g. by reusing the original command. The folder may have been renamed.
             repeated = key in keys and repeats(key, OmegaConf.select(composed, key), OmegaConf.select(before, key))
             if not repeated and (key, composed.name) != ("name", run.name):
-                found.append(f"{key}: {elsewhere}")
+                messages.append(f"{key}: {elsewhere}")
         elif key in GROUPS:
             config[key] = composed[key]
         else:
@@ -179,7 +181,7 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
     elif "schedule.warmup" not in keys_of(settings):  # the same schedule: continue its curve
         config.schedule.warmup = before.schedule.warmup
     if config.optim.kind != before.optim.kind:
-        found.append(f"optim.kind={config.optim.kind}: {elsewhere}")
+        messages.append(f"optim.kind={config.optim.kind}: {elsewhere}")
     config.resume = literal(str(path))
     changed = to_dataclass(config, [])
     changes = []

@@ -303,14 +303,14 @@ def value_at(config: object, key: str) -> object:
 
 def plain_settings(config: object, prefix: str = "") -> dict[str, float | str]:
     """Return all settings that are numbers, booleans or strings, by dotted key; skip lists and null values."""
-    found: dict[str, float | str] = {}
-    for each in fields(config):  # type: ignore[arg-type]
-        value = getattr(config, each.name)
+    settings: dict[str, float | str] = {}
+    for setting in fields(config):  # type: ignore[arg-type]
+        value = getattr(config, setting.name)
         if is_dataclass(value):
-            found |= plain_settings(value, f"{prefix}{each.name}.")
+            settings |= plain_settings(value, f"{prefix}{setting.name}.")
         elif isinstance(value, int | float | str):
-            found[prefix + each.name] = value
-    return found
+            settings[prefix + setting.name] = value
+    return settings
 
 
 def is_plain_name(name: str) -> bool:
@@ -320,34 +320,34 @@ def is_plain_name(name: str) -> bool:
 
 def problems(config: TrainConfig) -> list[str]:
     """Return one sentence for each invalid setting, with its key and the fix."""
-    found = []
+    messages = []
     for key, choices in CHOICES.items():
         if value_at(config, key) not in choices:
-            found.append(f"{key}={value_at(config, key)}: must be one of {', '.join(choices)}")
+            messages.append(f"{key}={value_at(config, key)}: must be one of {', '.join(choices)}")
     if not is_device(config.trainer.device):
-        found.append(f"trainer.device={config.trainer.device}: must be one of {DEVICES}")
+        messages.append(f"trainer.device={config.trainer.device}: must be one of {DEVICES}")
     for keys, low, words in ((POSITIVE, 1e-300, "must be greater than 0"), (NOT_NEGATIVE, 0, "must not be negative")):
         for key in keys:
             value = value_at(config, key)
             if isinstance(value, int | float) and value < low:
-                found.append(f"{key}={value}: {words}{NULL.get(key, '')}")
+                messages.append(f"{key}={value}: {words}{NULL.get(key, '')}")
     for key in SHARES:
         value = value_at(config, key)
         if isinstance(value, int | float) and (value < 0 or value >= 1):
-            found.append(f"{key}={value}: must be at least 0 and less than 1")
+            messages.append(f"{key}={value}: must be at least 0 and less than 1")
     if config.optim.kind == "scion" and config.model.tie_embeddings:
         fix = "choose optim=muon for this model" if config.init_from else "add model.tie_embeddings=false"
-        found.append(f"optim.kind=scion: has different rules for embedding and head, but they are one table; {fix}")
+        messages.append(f"optim.kind=scion: has different rules for embedding and head, but they are one table; {fix}")
     if config.trainer.steps is None and config.trainer.minutes is None:
-        found.append("trainer.steps and trainer.minutes are both null: give the run a budget with one of them")
+        messages.append("trainer.steps and trainer.minutes are both null: give the run a budget with one of them")
     for key, value in plain_settings(config).items():
         if isinstance(value, int | float) and (not math.isfinite(value) or abs(value) > 2**62):
-            found.append(f"{key}={value}: is out of range")
+            messages.append(f"{key}={value}: is out of range")
     # A run that was copied or renamed may be resumed under a name that a new run could not have.
     if config.name is not None and config.resume is None and not is_plain_name(config.name):
-        found.append(f"name={config.name}: a plain folder name is needed: letters, digits and _ . + - @ %")
+        messages.append(f"name={config.name}: a plain folder name is needed: letters, digits and _ . + - @ %")
     return [
-        *found,
+        *messages,
         *task_problems(config),
         *data.config.problems(config.data),
         *data.config.tokenizer_problems(config.tokenizer),
@@ -358,28 +358,30 @@ def problems(config: TrainConfig) -> list[str]:
 
 def task_problems(config: TrainConfig) -> list[str]:
     """Like `problems`: return one sentence for each setting that does not apply to the task."""
-    found = []
+    messages = []
     if config.task == "gpt":
         if config.data.source == "pairs":
-            found.append("data.source=pairs: a GPT needs running text (data=text, hub or primer)")
+            messages.append("data.source=pairs: a GPT needs running text (data=text, hub or primer)")
         if config.data.split == "components":
-            found.append("data.split=components: connects sentence pairs; for running text use contiguous or random")
+            messages.append("data.split=components: connects sentence pairs; for running text use contiguous or random")
         if config.tokenizer.sampling:
-            found.append("tokenizer.sampling: is for translation; running text is tokenised once")
+            messages.append("tokenizer.sampling: is for translation; running text is tokenised once")
         if config.data.both_directions:
-            found.append("data.both_directions: is for translation; running text has no pairs")
+            messages.append("data.both_directions: is for translation; running text has no pairs")
         if config.trainer.guided_alignment:
-            found.append("trainer.guided_alignment: is for translation; a GPT has no cross-attention")
+            messages.append("trainer.guided_alignment: is for translation; a GPT has no cross-attention")
     if config.task == "translate":
         if config.data.both_directions and not config.tokenizer.shared:
-            found.append("data.both_directions: needs one vocabulary of both languages: leave tokenizer.shared at true")
+            messages.append(
+                "data.both_directions: needs one vocabulary of both languages: leave tokenizer.shared at true"
+            )
         if config.data.source == "text":
-            found.append("data.source=text: translation needs sentence pairs (data=pairs, hub or primer)")
+            messages.append("data.source=text: translation needs sentence pairs (data=pairs, hub or primer)")
         if config.data.streaming:
-            found.append("data.streaming: is for running text; pairs are read into memory-mapped tables anyway")
+            messages.append("data.streaming: is for running text; pairs are read into memory-mapped tables anyway")
         if config.model.mask_documents:
             what = "only windows of a GPT hold several documents; leave it out for task=translate"
-            found.append(f"model.mask_documents: {what}")
+            messages.append(f"model.mask_documents: {what}")
         if config.model.token_shift:
-            found.append("model.token_shift: is for language models; leave it out for task=translate")
-    return found
+            messages.append("model.token_shift: is for language models; leave it out for task=translate")
+    return messages

@@ -76,16 +76,11 @@ class Progress:
         return asdict(self) | {"best_loss": self.best_loss if math.isfinite(self.best_loss) else None}
 
     def load_state_dict(self, state: dict) -> None:
-        """Restore the output of `state_dict`; counters that an older version did not save keep their defaults. Raises
-        TypeError or ValueError if one is not a number."""
+        """Restore the output of `state_dict`. Raises TypeError or ValueError if a counter is not a number."""
         for name in (field.name for field in fields(self) if field.name in state):
             check_counter(name, state[name], name in _OPTIONAL)
             setattr(self, name, state[name])
         self.best_loss = math.inf if self.best_loss is None else self.best_loss
-        if "step_seconds" not in state:  # the warm-up of older versions used this value
-            self.step_seconds = self.seconds - state.get("first_step_seconds", 0.0)
-        if "best_step" not in state and math.isfinite(self.best_loss) and not self.evaluations_without_best:
-            self.best_step = self.evaluated_step
 
 
 _OPTIONAL = ("evaluated_loss", "training_loss", "best_loss", "best_step", "best_training_loss", "recorded_step")
@@ -93,13 +88,13 @@ _OPTIONAL = ("evaluated_loss", "training_loss", "best_loss", "best_step", "best_
 
 
 def check_counter(name: str, value: object, optional: bool = False) -> None:
-    """Raise TypeError or ValueError if a saved counter is not a finite, non-negative number. optional: None and, in
-    older runs, infinity are allowed."""
+    """Raise TypeError or ValueError if a saved counter is not a finite, non-negative number. optional: None is
+    allowed."""
     if value is None and optional:
         return
     if not isinstance(value, int | float):
         raise TypeError(f"{name} is {type(value).__name__}, not a number")
-    if not (0 <= value < math.inf or (optional and value == math.inf)):
+    if not 0 <= value < math.inf:
         raise ValueError(f"{name} is {value}")
 
 
@@ -117,7 +112,7 @@ class Interval:
     @classmethod
     def restored(cls, state: dict) -> Interval:
         """Return the interval of a `state_dict`. Raises TypeError or ValueError if a total is not a number."""
-        totals = {field.name: state[field.name] for field in fields(cls)}  # older checkpoints have more
+        totals = {field.name: state[field.name] for field in fields(cls)}
         for name, value in totals.items():
             check_counter(name, value)
         return cls(**totals)

@@ -36,14 +36,14 @@ def hydra_sweep(settings: Sequence[str], train: Callable[[TrainConfig], object])
 
     A sweeper minimises the lowest validation loss of a run in bits per byte, which is comparable across tokenizers.
     """
-    found: list[str] = []
-    settings = _without_replaced(settings, found)
-    parsed = {_key(each): parse_override(each, []) for each in settings}
+    messages: list[str] = []
+    settings = _without_replaced(settings, messages)
+    parsed = {_key(setting): parse_override(setting, []) for setting in settings}
     sweeps = {
         key: override for key, override in parsed.items() if override is not None and override.is_sweep_override()
     }
-    fixed = [each for each in settings if not is_for_hydra(each) and _key(each) not in sweeps]
-    composed = _checked(fixed, sweeps, found)
+    fixed = [setting for setting in settings if not is_for_hydra(setting) and _key(setting) not in sweeps]
+    composed = _checked(fixed, sweeps, messages)
     runs = expanded(composed.config.runs)
     new = not runs.exists()
     runs.mkdir(parents=True, exist_ok=True)
@@ -73,19 +73,19 @@ def hydra_sweep(settings: Sequence[str], train: Callable[[TrainConfig], object])
         raise UserError(f"{failed} {'run' if failed == 1 else 'runs'} of the sweep failed")
 
 
-def _checked(fixed: Sequence[str], sweeps: Mapping[str, Override], found: list[str]) -> ComposedRun:
-    """Return the run of the fixed settings. Raises UserError for `found`, for listed values that a setting cannot have,
-    at which Hydra would end the sweep, and for problems that no drawn value solves."""
+def _checked(fixed: Sequence[str], sweeps: Mapping[str, Override], messages: list[str]) -> ComposedRun:
+    """Return the run of the fixed settings. Raises UserError for `messages`, for listed values that a setting cannot
+    have, at which Hydra would end the sweep, and for problems that no drawn value solves."""
     values = {key: list(_values(override)) for key, override in sweeps.items()}
     for key, listed in values.items():
         for value in listed:
-            found += compose_config("train", TrainConfig, [f"{key}={value}"])[1]
+            messages += compose_config("train", TrainConfig, [f"{key}={value}"])[1]
     composed = compose_run(list(fixed))
-    if composed.problems and not found:  # of an unsuitable default, which is swept?
+    if composed.problems and not messages:  # of an unsuitable default, which is swept?
         first = compose_run([*fixed, *(f"{key}={listed[0]}" for key, listed in values.items() if listed)])
-        found += [problem for problem in composed.problems if problem in first.problems]
-    if found:
-        raise UserError(*dict.fromkeys(found))
+        messages += [problem for problem in composed.problems if problem in first.problems]
+    if messages:
+        raise UserError(*dict.fromkeys(messages))
     return composed
 
 
@@ -102,17 +102,21 @@ def _key(setting: str) -> str:
     return setting.partition("=")[0].lstrip("+")
 
 
-def _without_replaced(settings: Sequence[str], found: list[str]) -> list[str]:
+def _without_replaced(settings: Sequence[str], messages: list[str]) -> list[str]:
     """Return the settings without those that a later sweep of the same key replaces; a value after a sweep would make
-    all its runs equal: its problem is added to `found`."""
-    overrides = [(_key(setting), parse_override(setting, found)) for setting in settings]
+    all its runs equal: its problem is added to `messages`."""
+    overrides = [(_key(setting), parse_override(setting, messages)) for setting in settings]
     kept = []
     for number, (setting, (key, override)) in enumerate(zip(settings, overrides, strict=True)):
         sweeps = override is not None and override.is_sweep_override()
-        later = [each for name, each in overrides[number + 1 :] if name == key and each is not None]
+        later = [
+            later_override
+            for name, later_override in overrides[number + 1 :]
+            if name == key and later_override is not None
+        ]
         if sweeps and later and not later[-1].is_sweep_override():
-            found.append(f"{key}={later[-1].value()}: replaces all values of {setting}: remove one of them")
-        if not any(each.is_sweep_override() for each in later):
+            messages.append(f"{key}={later[-1].value()}: replaces all values of {setting}: remove one of them")
+        if not any(later_override.is_sweep_override() for later_override in later):
             kept.append(setting)
     return kept
 
@@ -156,7 +160,7 @@ class _Task:
             for problem in run.problems:
                 complain(problem)
             raise UserError(*run.problems)
-        values = {key.lstrip("+"): value for key, _, value in (each.partition("=") for each in settings)}
+        values = {key.lstrip("+"): value for key, _, value in (setting.partition("=") for setting in settings)}
         varied = {key: _short(values[key]) for key in self.swept if key in values}
         outcome = train_point(run.config, varied, self.train)
         if outcome.failure:

@@ -27,7 +27,7 @@ class LossSpikes:
         warning = None
         if len(self.recent) >= LEAST:
             level = median(self.recent)
-            deviation = 1.4826 * median(abs(each - level) for each in self.recent)
+            deviation = 1.4826 * median(abs(past - level) for past in self.recent)
             self.high = loss > level + max(FACTOR * deviation, SHARE * level)
             if self.high and not was_high:
                 warning = (

@@ -68,8 +68,8 @@ class NonFinite:
             what = "; ".join(cause for cause in causes if cause) or nothing
         else:
             what = f"the gradient is not finite (loss {self.loss:.4f}, norm {self.norm}); +debug=nan names the module"
-        kept = f"the batch of step {self.step} is in {run / BAD_BATCH}"
-        return f"step {self.step}, {what}; {kept}; {DIVERGED}; {resume_hint(run)}"
+        batch_file = f"the batch of step {self.step} is in {run / BAD_BATCH}"
+        return f"step {self.step}, {what}; {batch_file}; {DIVERGED}; {resume_hint(run)}"
 
     def _micro_batches(self) -> list[dict[str, list | None]]:
         """Return where the rows of this process's micro-batches come from, and their token ids, as in `Batch`."""
@@ -105,7 +105,7 @@ def first_non_finite(
         assert isinstance(model, EncoderDecoder)
         guidance = Guidance(model, guidance.table, guidance.weight)
     device = next(model.parameters()).device
-    kept = random_state(device)
+    random = random_state(device)
     try:
         with warnings.catch_warnings(), eagerly(True), watched(model):
             warnings.filterwarnings("ignore", "Full backward hook is firing")  # token ids have no gradient
@@ -118,7 +118,7 @@ def first_non_finite(
             norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
     finally:
         model.zero_grad()
-        restore_random_state(kept, device)
+        restore_random_state(random, device)
     if not norm.isfinite():
         return "all gradients are finite, but their norm exceeds the range of float32"
     return None
@@ -132,8 +132,8 @@ def search_batch(model: Model, batch: Batch, targets: int, smoothing: float, gui
     if guidance is not None:
         guided = guidance.loss(batch)
         if not guided.isfinite():
-            found = f"the loss of guided alignment is {guided.item()} (trainer.guided_alignment)"
-            raise _Found(f"forward pass: {found}")
+            cause = f"the loss of guided alignment is {guided.item()} (trainer.guided_alignment)"
+            raise _Found(f"forward pass: {cause}")
         loss = loss + guided
     (loss / targets).backward()
     for name, parameter in model.named_parameters():
@@ -147,13 +147,13 @@ def watched(model: nn.Module) -> Iterator[None]:
     names = {module: name or type(model).__name__ for name, module in model.named_modules()}
     handles = []
     for module, name in names.items():
-        shown = f"{name} ({type(module).__name__})"
+        module_name = f"{name} ({type(module).__name__})"
         for register, hook in (
             (module.register_forward_pre_hook, before_forward),
             (module.register_forward_hook, after_forward),
             (module.register_full_backward_hook, after_backward),
         ):
-            handles.append(register(_bound(hook, shown)))
+            handles.append(register(_bound(hook, module_name)))
     try:
         yield
     finally:
@@ -161,34 +161,36 @@ def watched(model: nn.Module) -> Iterator[None]:
             handle.remove()
 
 
-def _bound(hook: Callable[..., None], shown: str) -> Callable[..., None]:
-    return lambda module, *values: hook(shown, *values)
+def _bound(hook: Callable[..., None], module_name: str) -> Callable[..., None]:
+    return lambda module, *values: hook(module_name, *values)
 
 
-def before_forward(shown: str, inputs: tuple) -> None:
+def before_forward(module_name: str, inputs: tuple) -> None:
     """Check the input of a module, which a function outside of all modules may have computed."""
     for tensor in floats(inputs):
         if not tensor.isfinite().all():
-            raise _Found(f"forward pass: the input of {shown} is not finite: {statistics(tensor)}", tensor)
+            raise _Found(f"forward pass: the input of {module_name} is not finite: {statistics(tensor)}", tensor)
 
 
-def after_forward(shown: str, inputs: tuple, output: Any) -> None:
+def after_forward(module_name: str, inputs: tuple, output: Any) -> None:
     """Check the output of a module, whose input is finite."""
     for tensor in floats(output):
         if not tensor.isfinite().all():
-            given = "; ".join(map(statistics, floats(inputs))) or "token ids"
-            raise _Found(f"forward pass: {shown} makes {statistics(tensor)} from {given}", tensor)
+            received = "; ".join(map(statistics, floats(inputs))) or "token ids"
+            raise _Found(f"forward pass: {module_name} makes {statistics(tensor)} from {received}", tensor)
 
 
-def after_backward(shown: str, gradient_in: tuple, gradient_out: tuple) -> None:
+def after_backward(module_name: str, gradient_in: tuple, gradient_out: tuple) -> None:
     """Check the gradients of a module: of its output, computed by what follows, and of its input."""
     for tensor in floats(gradient_out):
         if not tensor.isfinite().all():
-            raise _Found(f"backward pass: the gradient that {shown} receives is {statistics(tensor)}", tensor)
+            raise _Found(f"backward pass: the gradient that {module_name} receives is {statistics(tensor)}", tensor)
     for tensor in floats(gradient_in):
         if not tensor.isfinite().all():
-            given = "; ".join(map(statistics, floats(gradient_out)))
-            raise _Found(f"backward pass: {shown} makes the gradient {statistics(tensor)} from {given}", tensor)
+            received = "; ".join(map(statistics, floats(gradient_out)))
+            raise _Found(
+                f"backward pass: {module_name} makes the gradient {statistics(tensor)} from {received}", tensor
+            )
 
 
 def floats(values: Any) -> list[Tensor]:
@@ -209,15 +211,15 @@ def statistics(tensor: Tensor) -> str:
     return f"{list(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}, {bad + ', ' if bad else ''}{between}"
 
 
-def examples(model: Model, batch: Batch, found: _Found) -> str:
+def examples(model: Model, batch: Batch, finding: _Found) -> str:
     """Return which rows of a micro-batch hold the non-finite values, and where they come from in the training data."""
-    tensor = found.tensor
+    tensor = finding.tensor
     if tensor is None or not tensor.dim() or len(tensor) != len(batch.inputs):
         return ""
     rows = (~tensor.isfinite()).flatten(1).any(dim=1).nonzero().flatten().tolist()
-    shown = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")
+    numbers = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")
     if batch.rows is None:
-        return f", rows {shown}"
+        return f", rows {numbers}"
     what = "windows at tokens" if isinstance(model, GPT) else "pairs"
     places = ", ".join(str(int(batch.rows[row])) for row in rows[:10])
-    return f", rows {shown}: {what} {places} of the training data"
+    return f", rows {numbers}: {what} {places} of the training data"

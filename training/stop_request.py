@@ -63,8 +63,8 @@ class StopRequest:
         if self.received is not None and time.monotonic() < self.ignored_until:
             return
         if self.received is not None or not self.pause:
-            for each, handler in self.previous.items():
-                signal.signal(each, handler)
+            for signal_number, handler in self.previous.items():
+                signal.signal(signal_number, handler)
         if self.received is not None:
             signal.raise_signal(number)
             return

@@ -98,8 +98,8 @@ def best_evaluation(run: Path) -> dict[str, float]:
     path = run / METRICS
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        found = [{key: json.loads(line)[key] for key in RANKED_BY} for line in lines]
-        return min(found, key=lambda record: record["val/loss"], default={})
+        evaluations = [{key: json.loads(line)[key] for key in RANKED_BY} for line in lines]
+        return min(evaluations, key=lambda record: record["val/loss"], default={})
     except (ValueError, LookupError, TypeError) as error:
         raise UserError(f"{path}: damaged, the run cannot be ranked ({error})") from error
 
@@ -133,8 +133,8 @@ def run_name(config: TrainConfig, varied: dict[str, str]) -> str:
 def short_keys(keys: Iterable[str]) -> list[str]:
     """Shorten each key to its last part unless that is ambiguous: `lr`, but `optim-kind` and `schedule-kind`."""
     parts = [key.split(".") for key in keys]
-    last = [each[-1] for each in parts]
-    return [each[-1] if last.count(each[-1]) == 1 else "-".join(each) for each in parts]
+    last = [names[-1] for names in parts]
+    return [names[-1] if last.count(names[-1]) == 1 else "-".join(names) for names in parts]
 
 
 def ranking(outcomes: Sequence[Outcome]) -> list[str]:

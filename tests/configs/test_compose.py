@@ -203,9 +203,9 @@ def test_any_prompt_arrives_verbatim(prompt: str) -> None:
     assert given == {"prompt", "stop", "run"}
 
 
-def test_bad_settings_leave_with_2_one_line_each_and_no_files(program: Run, tmp_path: Path) -> None:
+def test_bad_settings_leave_with_2_one_line_each_and_no_files(in_process: Run, tmp_path: Path) -> None:
     """Guards against a traceback, exit code 1, or a run folder left by a command that never ran."""
-    done = program("train.py", "model.width=30", "optim.lrr=1", "data=texts")
+    done = in_process("train.py", "model.width=30", "optim.lrr=1", "data=texts")
     assert done.returncode == 2
     assert done.stdout == ""
     lines = done.stderr.splitlines()
@@ -214,9 +214,9 @@ def test_bad_settings_leave_with_2_one_line_each_and_no_files(program: Run, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_lists_every_setting_and_every_experiment(program: Run) -> None:
+def test_help_lists_every_setting_and_every_experiment(in_process: Run) -> None:
     """Guards against an outdated help page."""
-    done = program("train.py", "--help")
+    done = in_process("train.py", "--help")
     assert done.returncode == 0
     groups = {"data", "tokenizer", "model", "optim", "schedule", "trainer", "attention"}
     assert all(f"  {key}=" in done.stdout for key in all_keys(TrainConfig) if key not in groups)
@@ -226,9 +226,9 @@ def test_help_lists_every_setting_and_every_experiment(program: Run) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 120
 
 
-def test_printing_the_config_trains_nothing(program: Run, tmp_path: Path) -> None:
+def test_printing_the_config_trains_nothing(in_process: Run, tmp_path: Path) -> None:
     """Guards against Hydra's own flags read as settings."""
-    done = program("train.py", "--cfg", "job", "optim.lr=0.5")
+    done = in_process("train.py", "--cfg", "job", "optim.lr=0.5")
     assert done.returncode == 0, done.stderr
     assert "lr: 0.5" in done.stdout
     assert list(tmp_path.iterdir()) == []

@@ -103,9 +103,7 @@ sys.meta_path.insert(0, Interrupt())
         ("torch", ["-c", START_TORCH]),  # what generate.py does once it has found the run
     ],
 )
-def test_an_interrupt_while_modules_are_imported_ends_at_once_and_silently(
-    module: str, command: list[str], tmp_path: Path
-) -> None:
+def test_interrupt_during_imports_exits_silently(module: str, command: list[str], tmp_path: Path) -> None:
     """Guards against a traceback through a hundred imports, and a lost interrupt after which training begins."""
     done = run(tmp_path, *command, **interrupting(tmp_path, module))
     assert (done.returncode, done.stdout, done.stderr) == (-2, "", "")  # which a shell reports as 130

@@ -10,7 +10,7 @@ import pytest
 
 from data.primer import rows
 from data.primer.splits import SPLITS
-from training.evaluation.coreference import HEURISTICS, Pronoun, answers, share, told
+from training.evaluation.coreference import HEURISTICS, Pronoun, answers, share, without_questions
 
 AT_MOST = 0.60
 """Share of the questions that a rule without understanding may answer."""
@@ -45,14 +45,14 @@ def test_most_stories_end_with_questions_and_their_answers() -> None:
         kinds.add((question.split()[0], answer.split()[-1] in ("was.", "did.", "were.")))
     assert kinds == {("Who", True), ("What", True), ("What", False), ("Whom", False)}
     for row in stories():
-        assert told(row, row["text"]).endswith(".")
-        assert "?" not in told(row, row["text"])
+        assert without_questions(row, row["text"]).endswith(".")
+        assert "?" not in without_questions(row, row["text"])
 
 
 def test_answers_repeat_a_mention_in_the_story() -> None:
     """Guards the gold links of answers, which the Attention tab shows."""
     for row in stories():
-        end = len(told(row, row["text"]))
+        end = len(without_questions(row, row["text"]))
         of = {(start, stop): referent for start, stop, referent, pronoun in row["mentions"] if not pronoun}
         for _, start, stop, source, source_end, referent, *kind in row["questions"]:
             assert source_end <= end
@@ -83,7 +83,7 @@ def test_a_question_has_one_answer() -> None:
     for question, _, answer, row in asked():
         match = re.fullmatch(r"Who was (\w+)\?", question)
         if match:
-            subjects = re.findall(rf"(\w+) was (?:very |too )?{match[1]}\b", told(row, row["text"]))
+            subjects = re.findall(rf"(\w+) was (?:very |too )?{match[1]}\b", without_questions(row, row["text"]))
             names = {said for said in subjects if said.lower() not in ("she", "he", "it")}
             assert len(names) <= 1, (question, row["text"])
             assert all(name in row["names"][answer.antecedent] for name in names), (question, row["text"])

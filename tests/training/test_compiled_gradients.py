@@ -173,23 +173,23 @@ def test_compiled_gradients_are_those_of_uncompiled_code(kind: Kind, monkeypatch
     if kind.chunked:
         monkeypatch.setattr("training.loss._TOKENS", 16)
         monkeypatch.setattr("training.loss._LOGITS", 16 * VOCABULARY)
-    batch, said = batch_of(kind), []
+    batch, messages = batch_of(kind), []
     compiled, plain = loss_of(kind, "on"), loss_of(kind, "off")
-    compiled.log = said.append
+    compiled.log = messages.append
     expected = gradients_of(plain, batch)
     for _ in range(2):
         worst = difference(list(plain.weights.layout.shapes), gradients_of(compiled, batch), expected)
         assert worst.error < EXACT, worst
     assert compiled.compiled
-    assert [line.split(" (")[0] for line in said] == ["compiled step: equals the uncompiled one within rounding"]
+    assert [line.split(" (")[0] for line in messages] == ["compiled step: equals the uncompiled one within rounding"]
 
 
 @pytest.mark.parametrize("kind", [GPTS["dropout"], TRANSLATORS["guided"]], ids=["gpt", "translate"])
 def test_in_bf16_only_rounding_differs(kind: Kind) -> None:
     """Guards against runs that fall back to uncompiled code for rounding errors."""
-    batch, said = batch_of(kind), []
+    batch, messages = batch_of(kind), []
     compiled = loss_of(kind, "on", torch.bfloat16)
-    compiled.log = said.append
+    compiled.log = messages.append
     worst = difference(
         list(compiled.weights.layout.shapes),
         gradients_of(compiled, batch),
@@ -197,7 +197,7 @@ def test_in_bf16_only_rounding_differs(kind: Kind) -> None:
     )
     assert worst.error < BOUNDS[torch.bfloat16] / 3, worst
     assert compiled.compiled
-    assert len(said) == 1
+    assert len(messages) == 1
 
 
 def zero_gain(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -217,14 +217,14 @@ def test_wrong_compiled_gradients_are_noticed_before_a_step(
 ) -> None:
     """Guards against the fault of torch 2.11, planted by hand: an exact loss with wrong gradients."""
     monkeypatch.setattr(_RMSNorm, "backward", staticmethod(zero_gain))
-    kind, said = Kind(task=task), []
+    kind, messages = Kind(task=task), []
     batch = batch_of(kind)
     loss = loss_of(kind, "on", dtype)
-    loss.log = said.append
+    loss.log = messages.append
     found = gradients_of(loss, batch)
     assert not loss.compiled
     assert loss.failed
-    (line,) = said
+    (line,) = messages
     assert line.startswith(f"warning: torch {torch.__version__} miscompiles this model (an error of 1e+02 %")
     assert "norm.weight); training continues uncompiled" in line
     expected = gradients_of(loss_of(kind, "off", dtype), batch)
@@ -237,9 +237,9 @@ def test_a_compilation_that_fails_long_after_the_start_ends_no_run(
     task: str, fault: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Guards against a traceback, after hours, at the first batch of a new shape."""
-    kind, said = Kind(task=task), []
+    kind, messages = Kind(task=task), []
     batch, loss = batch_of(kind), loss_of(kind, "on")
-    loss.log = said.append
+    loss.log = messages.append
     for _ in range(5):
         gradients_of(loss, batch)
     assert loss.compiled
@@ -257,7 +257,7 @@ def test_a_compilation_that_fails_long_after_the_start_ends_no_run(
         found = gradients_of(loss, single)
     assert not loss.compiled
     assert loss.failed
-    assert said[1:] == [f"warning: torch.compile failed ({reason}); training continues uncompiled"]
+    assert messages[1:] == [f"warning: torch.compile failed ({reason}); training continues uncompiled"]
     assert capfd.readouterr().err == ""
     expected = gradients_of(loss_of(kind, "off"), single)
     assert torch.equal(found[0], expected[0])
@@ -289,12 +289,12 @@ def test_a_gradient_that_is_missing_in_compiled_code_is_noticed(monkeypatch: pyt
         return forward(model, *arguments) / model.norm.weight.detach() * gain
 
     monkeypatch.setattr(GPT, "features", detached)
-    kind, said = Kind({"norm": "layer", "position": "learned"}), []
+    kind, messages = Kind({"norm": "layer", "position": "learned"}), []
     loss = loss_of(kind, "on")
-    loss.log = said.append
+    loss.log = messages.append
     gradients_of(loss, batch_of(kind))
     assert not loss.compiled
-    assert said[0].endswith("training continues uncompiled")
+    assert messages[0].endswith("training continues uncompiled")
 
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
@@ -356,9 +356,9 @@ def test_a_fault_in_a_small_part_of_a_matrix_is_seen() -> None:
 @pytest.mark.parametrize("part", ["loss", "gradient"])
 def test_a_batch_whose_results_are_not_finite_proves_nothing(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against a log that says `equals` although nothing could be compared, or that blames the compiler."""
-    kind, said = Kind(), []
+    kind, messages = Kind(), []
     batch, loss = batch_of(kind), loss_of(kind, "on")
-    loss.log = said.append
+    loss.log = messages.append
     with monkeypatch.context() as patch:
         uncompiled = CompiledLoss.uncompiled
 
@@ -372,4 +372,4 @@ def test_a_batch_whose_results_are_not_finite_proves_nothing(part: str, monkeypa
         gradients_of(loss, batch)
     assert loss.compiled
     gradients_of(loss, batch)
-    assert [line.split(":")[0] for line in said] == ["the compiled step is not compared yet", "compiled step"]
+    assert [line.split(":")[0] for line in messages] == ["the compiled step is not compared yet", "compiled step"]

@@ -148,10 +148,10 @@ def test_a_compiled_step_calls_few_operations_outside_compiled_code(kind: str, m
     tokens = torch.randint(50, (4, 17))
     stream = Listed([Batch(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())])
     trainer = Trainer(config, GPT(shape, 50), stream, Hardware(CPU.device, torch.bfloat16, None, "cpu"), 1.0)
-    said: list[str] = []
-    trainer.loss.log = said.append
+    messages: list[str] = []
+    trainer.loss.log = messages.append
     for _ in range(3):
         trainer.step()
-    assert not any("warning" in line or UNCOMPILED in line for line in said)
+    assert not any("warning" in line or UNCOMPILED in line for line in messages)
     assert trainer.optimizer.compiled
     assert outside(trainer) <= most

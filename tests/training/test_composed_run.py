@@ -114,7 +114,7 @@ def test_a_warm_up_that_nobody_gave_leaves_room_for_training(given: list[str], w
     assert found.config.schedule.warmup == warmup
 
 
-def test_a_run_that_goes_on_keeps_its_warm_up_unless_it_gets_another_schedule(run: Path) -> None:
+def test_resume_keeps_warmup_unless_schedule_changes(run: Path) -> None:
     """Guards against a bend in the learning rate at a resume, and a new schedule that never reaches its peak."""
     save(run, steps=300)
     assert composed(f"resume={run}").config.schedule.warmup == 100

@@ -1,11 +1,10 @@
-"""Counters saved by older versions, and signals that stop training."""
+"""Signals that stop training."""
 
 import os
 import signal
 
 import pytest
 
-from training.counters import Progress
 from training.stop_request import Interrupted, StopRequest
 
 
@@ -48,12 +47,3 @@ def test_a_request_to_stop_that_arrives_twice_is_one_request() -> None:
                 os.kill(os.getpid(), signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def test_the_warm_up_of_an_older_version_goes_on_where_it_was() -> None:
-    """Guards against a resumed run that warms up again because its older version did not count the time of steps."""
-    progress = Progress()
-    progress.load_state_dict({"step": 10, "seconds": 30.0, "first_step_seconds": 10.0})
-    assert progress.step_seconds == 20
-    progress.load_state_dict(Progress(seconds=30.0, step_seconds=5.0).state_dict())
-    assert progress.step_seconds == 5

@@ -48,7 +48,7 @@ def test_optuna_minimises_the_validation_loss_of_runs_that_joblib_starts(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_failed_trial_does_not_end_a_sweep_and_results_are_where_the_runs_are(tmp_path: Path, book: Path) -> None:
+def test_failed_trial_does_not_end_a_sweep(tmp_path: Path, book: Path) -> None:
     """Guards against a night that ends with the first bad draw, results in `runs` whatever `runs=` says, and a fixed
     value, here the earlier `model.heads=2`, that replaces all values of the sweep."""
     drawn = ["hydra/sweeper/sampler=random", "hydra.sweeper.sampler.seed=2", "hydra.sweeper.n_trials=3"]
@@ -131,13 +131,6 @@ def test_a_setting_of_hydra_that_is_not_used_is_answered_with_ours(
     assert instead in message
 
 
-def test_a_launcher_without_a_sweep_is_one_message() -> None:
-    """Guards against a second message about commas, of which there are none."""
-    with pytest.raises(UserError) as raised:
-        hydra_settings(["hydra/launcher=joblib", "seed=1"])
-    assert raised.value.args == ("hydra/sweeper, hydra/launcher: choose how a sweep is run; add -m",)
-
-
 @pytest.mark.slow
 def test_the_options_of_plugins_are_printed(tmp_path: Path, book: Path) -> None:
     """Guards against a question about a sweep that starts it."""
@@ -169,8 +162,9 @@ def test_an_error_of_the_user_is_one_line(tmp_path: Path, book: Path) -> None:
 def test_settings_of_hydra_need_a_sweep() -> None:
     """Guards against plugins that are silently ignored without -m, and a sweep in every process of torchrun."""
     assert hydra_settings(["-m", "optim.lr=1e-3,1e-2"]) == []
-    with pytest.raises(UserError, match="add -m"):
-        hydra_settings(["hydra/launcher=joblib", "optim.lr=1e-3,1e-2"])
+    with pytest.raises(UserError) as raised:
+        hydra_settings(["hydra/launcher=joblib", "seed=1"])
+    assert raised.value.args == ("hydra/sweeper, hydra/launcher: choose how a sweep is run; add -m",)
     with pytest.raises(UserError, match="resume"):
         hydra_settings(["-m", "hydra/launcher=joblib", "resume=runs/x"])
     with pytest.raises(UserError, match="start torchrun once for each run"):

@@ -32,22 +32,21 @@ from training.trainer import Trainer
 Spoil = Callable[[Model], Any]
 
 
-def spoil(each: Trainer, step: int, value: float = math.inf) -> None:
-    """Make the output of a block non-finite in a step (the first is 1)."""
+def spoil(each: Trainer, step: int) -> None:
+    """Make the output of a block infinite in a step (the first is 1)."""
 
     def hook(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
-        return output * value if module.training and each.progress.step + 1 == step else output
+        return output * math.inf if module.training and each.progress.step + 1 == step else output
 
     each.model.decoder[0].register_forward_hook(hook)  # type: ignore[union-attr,operator]
 
 
-@pytest.mark.parametrize("value", [math.inf, math.nan])
-def test_training_stops_before_a_bad_gradient_is_used(value: float, tmp_path: Path) -> None:
+def test_training_stops_before_a_bad_gradient_is_used(tmp_path: Path) -> None:
     """Guards against one bad batch that turns all weights into NaN, a run that trains on without a word, and a cause
     that nobody can find."""
     folder, batches = tmp_path / "run", pairs()
     each = trainer(batches, steps=50, evaluate_every=2, accumulate=2, ema=0.9)
-    spoil(each, 5, value)
+    spoil(each, 5)
     with pytest.raises(UserError) as raised:
         train(each, folder)
     (message,) = raised.value.args

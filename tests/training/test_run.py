@@ -28,7 +28,7 @@ from training.checkpoints.files import load_weights
 from training.checkpoints.loading import Checkpoint, checkpoint_path
 from training.checkpoints.summary import load_progress
 from training.run_folder import test_results
-from training.run_folder.name_and_lock import leavings
+from training.run_folder.name_and_lock import files_of_failed_start
 from training.run_folder.tokenizers import load_tokenizers
 from training.trainer import Trainer
 
@@ -56,6 +56,31 @@ def train(tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     return run
 
 
+@pytest.fixture(scope="module")
+def templates() -> dict[tuple[str, ...], Path]:
+    """The runs that `finished` has trained, by their settings."""
+    return {}
+
+
+@pytest.fixture
+def finished(
+    train: Train, templates: dict[tuple[str, ...], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
+    """`finished("key=value", …)`: a finished run in runs/run with these settings, trained once and then copied."""
+
+    def run(*settings: str) -> Path:
+        folder = Path("runs/run")
+        if settings in templates:
+            shutil.copytree(templates[settings], folder, symlinks=True)
+        else:
+            train(*settings, "name=run")
+            templates[settings] = tmp_path_factory.mktemp("finished") / "run"
+            shutil.copytree(folder, templates[settings], symlinks=True)
+        return folder
+
+    return run
+
+
 def checkpoints(run: Path) -> list[str]:
     return sorted(path.name for path in run.glob("checkpoints/step-*"))
 
@@ -74,23 +99,21 @@ def test_maps_are_recorded_between_evaluations_and_change_nothing(train: Train) 
 
 
 @pytest.mark.slow
-def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothing_of_the_later_one(
-    train: Train, tmp_path: Path
-) -> None:
+def test_resume_from_earlier_step_is_bit_exact(train: Train, tmp_path: Path) -> None:
     """Guards against two trainings mixed in one folder: overlapping curves, and `best` or a test result of deleted
     weights."""
     run = Path("runs/run")
     train(*TEXT, "name=run", "trainer.keep=5", "trainer.ema=0.9", "model.dropout=0.1")
     shutil.copytree(run, "straight", symlinks=True)
-    said = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=4")
-    assert "back to step 2: later checkpoints, metrics and maps are dropped (step-00000004, step-00000006)" in said
-    assert "trainer.steps=4 (was 6)" in said
+    output = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=4")
+    assert "back to step 2: later checkpoints, metrics and maps are dropped (step-00000004, step-00000006)" in output
+    assert "trainer.steps=4 (was 6)" in output
     assert checkpoints(run) == ["step-00000002", "step-00000004"]
     assert load_progress(checkpoint_path(run, "best"))["step"] == 4
     assert test_results.tested_step(run, {}) == 4
     assert list(recorded_steps(run)) == [0, 1, 2, 3, 4]
-    said = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=6")
-    assert "(step-00000004)" in said
+    output = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=6")
+    assert "(step-00000004)" in output
     assert curve(run) == curve(Path("straight"))
     assert checkpoints(run) == checkpoints(Path("straight"))
     assert test_results.tested_step(run, {}) == 6
@@ -100,24 +123,24 @@ def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothin
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("left", [b"", b'{"step": 6,', b"\0" * 9, b"[]", b"{}"], ids=repr)
-def test_a_damaged_test_result_is_made_again(train: Train, left: bytes) -> None:
+def test_damaged_test_result_is_made_again(train: Train, finished: Callable[..., Path]) -> None:
     """Guards against a traceback of the JSON parser at every resume for a file damaged by a power failure or full
     disk."""
-    run = Path("runs/run")
-    train(*TEXT, "name=run", "attention.enabled=false")
+    run = finished(*TEXT, "attention.enabled=false")
     whole = (run / "test.json").read_bytes()
-    (run / "test.json").write_bytes(left)
-    assert "already at step 6" in train(f"resume={run}")
-    assert (run / "test.json").read_bytes() == whole
+    for content in (b"\0" * 9, b"[]", b"{}"):
+        (run / "test.json").write_bytes(content)
+        assert "already at step 6" in train(f"resume={run}")
+        assert (run / "test.json").read_bytes() == whole
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", ["trainer.beam_size=1", "trainer.length_penalty=0.0"])
-def test_a_finished_run_is_tested_again_with_another_beam_search(train: Train, setting: str) -> None:
+def test_finished_run_is_tested_again_with_another_beam_search(
+    train: Train, finished: Callable[..., Path], setting: str
+) -> None:
     """Guards against a config that says how the model was tested, and scores of another test."""
-    pairs = [*TINY, "task=translate", "attention.enabled=false", "data.sentences=300", "name=run"]
-    train(*pairs)
+    finished(*TINY, "task=translate", "attention.enabled=false", "data.sentences=300")
     (test, config), key = (Path("runs/run") / name for name in ("test.json", "config.yaml")), setting.split("=")[0]
     before, tsv = test.stat().st_mtime_ns, Path("runs/run/translations.test.tsv").stat().st_mtime_ns
     assert "already at step 6" in train("resume=runs/run")
@@ -141,26 +164,26 @@ def test_other_held_out_data_are_not_mixed_with_those_of_before(train: Train, bo
     whole = (run / "test.json").read_bytes()
     assert "have changed" not in train(f"resume={run}", "data.test_path=copy.txt", "data.valid_path=copy.txt")
     assert (run / "test.json").read_bytes() == whole
-    said = train(f"resume={run}", "data.test_path=other.txt")
-    assert "note: the test data have changed: the test is repeated" in said
-    assert "best loss is reset" not in said
+    output = train(f"resume={run}", "data.test_path=other.txt")
+    assert "note: the test data have changed: the test is repeated" in output
+    assert "best loss is reset" not in output
     assert (run / "test.json").read_bytes() != whole
-    said = train(f"resume={run}", "data.valid_path=other.txt", "trainer.steps=8")
-    assert "note: the validation data have changed: the best loss is reset" in said
+    output = train(f"resume={run}", "data.valid_path=other.txt", "trainer.steps=8")
+    assert "note: the validation data have changed: the best loss is reset" in output
     assert load_progress(checkpoint_path(run, "best"))["step"] == 8, (
         "its loss is higher: reversed text is nothing it has seen"
     )
 
 
 @pytest.mark.slow
-def test_going_back_to_the_very_start_leaves_nothing_of_the_later_training(train: Train, tmp_path: Path) -> None:
+def test_resume_from_step_zero_drops_later_training(train: Train, tmp_path: Path) -> None:
     """Guards against step 0, saved after an early signal, treated as a new run, of which nothing is deleted."""
     run = Path("runs/run")
     train(*TEXT, "name=run", "trainer.test=false", "trainer.keep=1")
     first = run / "checkpoints" / "step-00000000"
     shutil.move(run / "checkpoints" / "step-00000004", first)
     progress = load_progress(first) | {"step": 0, "evaluated_step": 0}
-    (first / "state.json").write_text(json.dumps(progress), encoding="utf-8")  # without checksums, as in older runs
+    (first / "state.json").write_text(json.dumps(progress), encoding="utf-8")  # without checksums
     weights = load_weights(first)
     state = torch.load(first / "state.pt", weights_only=True)
     save_file(weights, first / "weights.safetensors", metadata={"step": "0", "save": state["save"]})
@@ -170,36 +193,37 @@ def test_going_back_to_the_very_start_leaves_nothing_of_the_later_training(train
 
 
 @pytest.mark.slow
-def test_going_back_to_the_best_goes_on_with_its_loss(train: Train) -> None:
+def test_going_back_to_the_best_goes_on_with_its_loss(train: Train, finished: Callable[..., Path]) -> None:
     """Guards against `resume=…/best` read as a run folder, and a loss to beat from a later evaluation."""
-    run = Path("runs/run")
-    train(*TEXT, "name=run", "trainer.test=false")
+    run = finished(*TEXT, "trainer.test=false")
     train(f"resume={run}", "trainer.steps=8", "optim.lr=10", "optim.clip=0")
     assert load_progress(checkpoint_path(run, "best"))["step"] == 6
     assert load_progress(checkpoint_path(run, "last"))["step"] == 8
-    said = train(f"resume={run}/checkpoints/best/", "trainer.steps=7", "optim.lr=1e-3", "optim.clip=1")
-    assert "back to step 6: later checkpoints, metrics and maps are dropped (step-00000008)" in said
+    output = train(f"resume={run}/checkpoints/best/", "trainer.steps=7", "optim.lr=1e-3", "optim.clip=1")
+    assert "back to step 6: later checkpoints, metrics and maps are dropped (step-00000008)" in output
     assert [line["step"] for line in curve(run)] == [2, 4, 6, 7]
     assert load_progress(checkpoint_path(run, "last"))["best_loss"] == min(line["val/loss"] for line in curve(run))
 
 
 @pytest.mark.slow
-def test_a_finished_run_on_other_data_has_no_best_loss(train: Train, tmp_path: Path) -> None:
+def test_a_finished_run_on_other_data_has_no_best_loss(
+    train: Train, finished: Callable[..., Path], tmp_path: Path
+) -> None:
     """Guards against `best validation loss inf` at the end of a run that had nothing left to do."""
-    train(*TEXT, "name=run", "trainer.test=false")
+    finished(*TEXT, "trainer.test=false")
     (tmp_path / "other.txt").write_text(
         (tmp_path / "book.txt").read_text(encoding="utf-8") + "The end.\n", encoding="utf-8"
     )
-    said = train("resume=runs/run", "data.path=other.txt")
-    assert "already at step 6: all steps are done" in said
-    assert "best validation loss: none, not evaluated since the reset\n" in said
+    output = train("resume=runs/run", "data.path=other.txt")
+    assert "already at step 6: all steps are done" in output
+    assert "best validation loss: none, not evaluated since the reset\n" in output
 
 
 @pytest.mark.slow
 def test_a_new_run_may_start_from_any_checkpoint(train: Train) -> None:
     """Guards against rejecting `init_from=…/step-…`, and against using the best weights instead."""
     train(*TEXT, "name=first", "trainer.keep=5", "trainer.test=false", "optim.lr=1e-2")
-    train(
+    output = train(
         *TEXT,
         "name=second",
         "init_from=runs/first/checkpoints/step-00000002",
@@ -208,17 +232,19 @@ def test_a_new_run_may_start_from_any_checkpoint(train: Train) -> None:
         "trainer.evaluate_every=1",
         "trainer.test=false",
     )
+    assert "starts from the weights of runs/first, step-00000002" in output
     first = {line["step"]: line["val/loss"] for line in curve(Path("runs/first"))}
+    assert [line["step"] for line in curve(Path("runs/second"))] == [1]
     assert curve(Path("runs/second"))[0]["val/loss"] == pytest.approx(first[2], abs=1e-4)
     assert abs(first[2] - first[6]) > 1e-2
 
 
 @pytest.mark.slow
 def test_training_keeps_no_copy_of_the_checkpoint_it_started_from(
-    train: Train, monkeypatch: pytest.MonkeyPatch
+    train: Train, finished: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against three copies of the weights that stay in memory during a resumed run."""
-    train(*TEXT, "name=run", "trainer.test=false")
+    finished(*TEXT, "trainer.test=false")
     kept: list[list[Path]] = []
     step = Trainer.step
 
@@ -234,20 +260,10 @@ def test_training_keeps_no_copy_of_the_checkpoint_it_started_from(
 
 
 @pytest.mark.slow
-def test_a_checkpoint_that_is_not_there_is_answered_with_those_that_are(train: Train) -> None:
-    """Guards against using another step if `resume=…/step-…` is mistyped."""
-    train(*TEXT, "name=run", "trainer.test=false")
-    said = train("resume=runs/run/checkpoints/step-00000005")
-    available = "step-00000004, step-00000006"
-    assert said == f"error: runs/run/checkpoints/step-00000005: no such checkpoint; available: {available}\n"
-    assert "no such run folder" in train("resume=runs/other/checkpoints/step-00000005")
-
-
-@pytest.mark.slow
-def test_the_lock_comes_before_everything_that_is_read(train: Train, book: Path) -> None:
+def test_the_lock_comes_before_everything_that_is_read(train: Train, finished: Callable[..., Path], book: Path) -> None:
     """Guards against a requeued job that reads `last`, prepares data, and then deletes what the first job has since
     written."""
-    train(*TEXT, "name=run", "trainer.test=false")
+    finished(*TEXT, "trainer.test=false")
     book.unlink()
     shutil.rmtree("runs/run/checkpoints")
     with FileLock("runs/run/.lock"):
@@ -293,9 +309,9 @@ def test_a_folder_without_symbolic_links_is_refused_before_training(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "symlink_to", refuse)
-        said = train(*TEXT, "name=run")
+        output = train(*TEXT, "name=run")
     assert (
-        said
+        output
         == "error: runs/run: cannot create symbolic links there (Operation not permitted); choose another folder with"
         " runs=…\n"
     )
@@ -303,25 +319,23 @@ def test_a_folder_without_symbolic_links_is_refused_before_training(
 
 
 @pytest.mark.slow
-def test_every_file_of_a_translators_start_is_known(train: Train) -> None:
+def test_every_file_of_a_translators_start_is_known(finished: Callable[..., Path]) -> None:
     """Guards against a new kind of file in a run folder that keeps the name of a failed start taken."""
-    train(*TINY, "task=translate", "name=run", "trainer.test=false")
-    run = Path("runs/run")
+    run = finished(*TINY, "task=translate", "trainer.test=false")
     with pytest.raises(UserError, match="already exists: continue it"):
-        leavings(run)
+        files_of_failed_start(run)
     for name in ("checkpoints", "attention"):
         shutil.rmtree(run / name)
     with pytest.raises(UserError, match="already exists, without a checkpoint"):  # there is a metrics.jsonl
-        leavings(run)
+        files_of_failed_start(run)
     (run / "metrics.jsonl").unlink()
-    assert leavings(run)
+    assert files_of_failed_start(run)
 
 
 @pytest.mark.slow
-def test_a_start_that_is_killed_while_it_writes_a_file_leaves_its_name_free(train: Train) -> None:
+def test_start_killed_during_a_write_leaves_name_free(finished: Callable[..., Path]) -> None:
     """Guards against an incomplete tokenizer or config, mistaken for a user's file, that keeps the name taken."""
-    train(*TINY, "task=translate", "name=run", "trainer.test=false")
-    run = Path("runs/run")
+    run = finished(*TINY, "task=translate", "trainer.test=false")
     for name in ("checkpoints", "attention"):
         shutil.rmtree(run / name)
     (run / "metrics.jsonl").unlink()
@@ -333,7 +347,7 @@ def test_a_start_that_is_killed_while_it_writes_a_file_leaves_its_name_free(trai
             os._exit(1)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert len(list(run.glob(".*.*.*"))) == len(written) >= 3
-    assert leavings(run)
+    assert files_of_failed_start(run)
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,15 @@ import torch
 from omegaconf import OmegaConf
 
 from configs.compose import normalise
+from configs.errors import UserError
 from configs.sweep_points import LARGEST_SWEEP, Point, sweep_points
 from model.gpt import GPT
 from tests.conftest import TINY, train_command
 from tests.test_resume import start_and_stop
-from training.composed_run import compose_run
-from training.run_folder.log import RunLog
-from training.sweep import reserved, run_name
+from training.composed_run import ComposedRun, compose_run
+from training.config import TrainConfig
+from training.run_folder.log import METRICS
+from training.sweep import Outcome, ranking, reserved, run_name, sweep
 
 SMALL = [
     *TINY,
@@ -52,11 +54,11 @@ def test_a_point_that_fails_does_not_end_the_sweep(
     with pytest.raises(SystemExit) as left:
         train_command()
     assert left.value.code == 2
-    said = capsys.readouterr()
-    assert "error: step 2, the gradient is not finite (loss nan, norm nan)" in said.err
-    assert said.err.endswith("error: 4 of 6 runs failed\n")
-    assert "run 3 of 6: optim.lr=0.001 model.feed_forward=64\n" in said.out
-    header, *rows, best = said.out[said.out.index("\nlr ") :].splitlines()[1:]
+    output = capsys.readouterr()
+    assert "error: step 2, the gradient is not finite (loss nan, norm nan)" in output.err
+    assert output.err.endswith("error: 4 of 6 runs failed\n")
+    assert "run 3 of 6: optim.lr=0.001 model.feed_forward=64\n" in output.out
+    header, *rows, best = output.out[output.out.index("\nlr ") :].splitlines()[1:]
     assert header.split() == ["lr", "feed_forward", "loss", "bits/byte", "step", "time", "run"]
     assert [row.split()[:2] for row in rows] == [
         *(["0.03", "64"], ["0.001", "64"], ["1e+18", "64"]),
@@ -74,21 +76,17 @@ def test_a_point_that_fails_does_not_end_the_sweep(
     assert not any(type(thing) is GPT for thing in gc.get_objects())  # of which a GPU may hold but one
 
 
-@pytest.mark.slow
-def test_the_vocabulary_that_loses_less_ranks_higher(
-    tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Guards against the tokenizer with most <unk> as the best one: what is not predicted cannot be predicted badly."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        sys, "argv", ["train.py", "-m", *SMALL, "trainer.steps=60", "optim.lr=1e-2", "tokenizer.vocab_size=8,24,200,12"]
-    )
-    train_command()
-    said = capsys.readouterr().out
-    _, *rows, best = said[said.index("\nvocab_size ") :].splitlines()[1:]
-    assert [row.split()[0] for row in rows] == ["200", "24", "12", "8"]
-    assert min(rows, key=lambda row: float(row.split()[1])) == rows[-1], "in nats per token the worst is the best"
-    assert best == "best: tokenizer.vocab_size=200"
+def test_ranking_is_by_bits_per_byte() -> None:
+    """Guards against the tokenizer with the longest, or the most lost, tokens as the best one: losses per token are not
+    comparable."""
+    losses = {"8": (0.9, 3.1), "24": (1.2, 2.2), "200": (2.0, 1.9)}
+    outcomes = [
+        Outcome({"vocab_size": size}, Path(size), 1.0, None, {"step": 2, "val/loss": loss, "val/bits_per_byte": bits})
+        for size, (loss, bits) in losses.items()
+    ]
+    _, *rows, best = ranking(outcomes)
+    assert [row.split()[0] for row in rows] == ["200", "24", "8"]
+    assert best == "best: vocab_size=200"
 
 
 def test_a_sweep_after_a_single_value_wins() -> None:
@@ -126,54 +124,37 @@ def test_a_run_that_is_asked_for_twice_is_refused(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.slow
-def test_metrics_that_cannot_be_read_cost_their_own_run_alone(
-    tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unreadable_metrics_fail_their_own_run_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against a night's sweep that ends with a traceback because a line of one run is damaged."""
-    monkeypatch.chdir(tmp_path)
-    write = RunLog.metrics
-    lines = iter([b'{"st\n', None, b"\xff\n"])
+    damage = iter([b'{"st\n', b"", b"\xff\n"])
 
-    def damage(log: RunLog, record: dict) -> None:
-        write(log, record)
-        if (line := next(lines)) is not None:
-            log.lines.write(line)
+    def train(config: TrainConfig) -> None:
+        line = json.dumps({"step": 2, "val/loss": 1.0, "val/bits_per_byte": 1.0})
+        (tmp_path / str(config.name) / METRICS).write_bytes(f"{line}\n".encode() + next(damage))
 
-    monkeypatch.setattr(RunLog, "metrics", damage)
-    monkeypatch.setattr(sys, "argv", ["train.py", "-m", *SMALL, "seed=1,2,3"])
-    with pytest.raises(SystemExit) as left:
-        train_command()
-    assert left.value.code == 2
-    said = capsys.readouterr()
-    assert said.err.count("metrics.jsonl: damaged, the run cannot be ranked (") == 2
-    assert "Traceback" not in said.err
-    assert said.out.splitlines()[-1] == "best: seed=2"
+    runs = [ComposedRun(TrainConfig(runs=str(tmp_path)), varied={"seed": str(seed)}) for seed in (1, 2, 3)]
+    with pytest.raises(UserError, match="2 of 3 runs failed"):
+        sweep(runs, train)
+    captured = capsys.readouterr()
+    assert captured.err.count("metrics.jsonl: damaged, the run cannot be ranked (") == 2
+    assert "Traceback" not in captured.err
+    assert captured.out.splitlines()[-1] == "best: seed=2"
 
 
-@pytest.mark.slow
-def test_what_a_run_sets_for_the_process_is_not_the_next_ones(
-    tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_process_settings_of_a_run_do_not_reach_the_next(tmp_path: Path) -> None:
     """Guards against trainer.threads=3,null that trains both runs with three threads, and trainer.deterministic that
     affects later runs."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # or it would stay for other tests
-    monkeypatch.setattr(
-        sys,
-        "argv",
-        ["train.py", "-m", *SMALL, "trainer.device=cpu", "trainer.deterministic=true", "trainer.threads=3,null"],
-    )
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        train_command()
-        assert torch.get_num_threads() == 1
-        assert not torch.are_deterministic_algorithms_enabled()
-    finally:
-        torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(False)
-    assert re.findall(r"\((\d) threads", capsys.readouterr().out) == ["3", "1"]
+    settings: list[tuple[int, bool]] = []
+
+    def train(config: TrainConfig) -> None:
+        settings.append((torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()))
+        torch.set_num_threads(3)
+        torch.use_deterministic_algorithms(True)
+
+    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    sweep([ComposedRun(TrainConfig(runs=str(tmp_path)), varied={"seed": seed}) for seed in "12"], train)
+    assert settings == [before, before]
+    assert (torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()) == before
 
 
 @pytest.mark.slow

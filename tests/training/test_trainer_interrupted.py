@@ -21,7 +21,7 @@ from training.stop_request import Interrupted
 from training.trainer import Evaluate, Trainer
 
 
-def test_a_run_that_diverges_stops_with_advice_and_keeps_its_good_checkpoint(tmp_path: Path) -> None:
+def test_diverged_run_stops_and_keeps_last_good_checkpoint(tmp_path: Path) -> None:
     """Guards against NaN weights that overwrite the last good checkpoint, and a traceback far from the cause."""
     folder = tmp_path / "diverging"
     each = trainer(pairs(), steps=50, evaluate_every=2)
@@ -37,7 +37,7 @@ def test_a_run_that_diverges_stops_with_advice_and_keeps_its_good_checkpoint(tmp
     assert all(bool(tensor.isfinite().all()) for tensor in load_weights(checkpoint_path(folder, "last")).values())
 
 
-def test_a_signal_during_an_evaluation_saves_at_once_and_the_evaluation_is_made_up_for(tmp_path: Path) -> None:
+def test_signal_during_evaluation_saves_and_repeats_evaluation(tmp_path: Path) -> None:
     """Guards against a preempted run that loses its grace time to a long evaluation, or skips that evaluation for
     good."""
     folder = tmp_path / "preempted"
@@ -84,7 +84,7 @@ def test_an_evaluation_that_fails_loses_no_step_and_is_made_up_for(tmp_path: Pat
     assert checkpoint_path(folder, "best").name == "step-00000009"
 
 
-def test_the_best_checkpoint_stays_where_its_evaluation_could_not_be_recorded_at_once(tmp_path: Path) -> None:
+def test_best_checkpoint_survives_failed_record_of_its_evaluation(tmp_path: Path) -> None:
     """Guards the best weights against deletion by the next save because their evaluation could not be recorded."""
     each = trainer(pairs(), steps=8, evaluate_every=2)
     in_the_way = tmp_path / "checkpoints" / "step-00000004" / ".tmp-state.json"
@@ -149,15 +149,25 @@ def test_a_signal_late_in_an_evaluation_leaves_no_point_twice(tmp_path: Path) ->
     assert [event.step for event in events.Scalars("loss")] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
+SETTINGS = {"steps": 2, "evaluate_every": 1, "ema": 0.9}
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trainer, list[dict]]:
+    """An uninterrupted run with SETTINGS, and its metrics."""
+    each, folder = trainer(pairs(), **SETTINGS), tmp_path_factory.mktemp("straight") / "run"
+    train(each, folder)
+    return each, curve(folder / "metrics.jsonl")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("instant", range(1, 1500, 75))
-def test_a_signal_at_any_instant_of_an_evaluation_leaves_a_checkpoint_of_the_weights_that_were_trained(
-    instant: int, tmp_path: Path
+@pytest.mark.parametrize("instant", range(1, 1500, 150))
+def test_signal_at_any_instant_of_an_evaluation_leaves_a_good_checkpoint(
+    instant: int, straight: tuple[Trainer, list[dict]], tmp_path: Path
 ) -> None:
     """Guards against an exception that leaves the evaluation where it is not caught: nothing saved, exit by
     traceback."""
     folder = tmp_path / "interrupted"
-    settings = {"steps": 2, "evaluate_every": 1, "ema": 0.9}
     passed = 0
 
     def count(frame: FrameType, event: str, argument: object) -> object:
@@ -174,13 +184,13 @@ def test_a_signal_at_any_instant_of_an_evaluation_leaves_a_checkpoint_of_the_wei
         while caller is not None and caller.f_code is not Trainer.evaluate.__code__:
             caller = caller.f_back
         if caller is None or not frame.f_code.co_filename.endswith(
-            ("trainer.py", "saver.py", "weights.py", "progress.py", "contextlib.py")
+            ("trainer.py", "saver.py", "weights_and_gradients.py", "stop_request.py", "contextlib.py")
         ):
             return None
         frame.f_trace_opcodes = True
         return count
 
-    each = trainer(pairs(), **settings)
+    each = trainer(pairs(), **SETTINGS)
     sys._getframe().f_trace_opcodes = True  # Python 3.12.1 ignores the first use if it comes after settrace
     sys.settrace(enter)
     try:
@@ -190,11 +200,10 @@ def test_a_signal_at_any_instant_of_an_evaluation_leaves_a_checkpoint_of_the_wei
     finally:
         sys.settrace(None)
     assert passed >= instant
-    again = resumed(folder, **settings)
+    again = resumed(folder, **SETTINGS)
     assert torch.equal(again.weights.flat_masters, each.weights.flat_masters)
     assert all(map(torch.equal, again.weights.average, each.weights.average))
     go_on(again, folder, lambda log: lambda step, record: 1.0 / step)
-    straight = trainer(pairs(), **settings)
-    train(straight, tmp_path / "straight")
-    assert torch.equal(again.weights.flat_masters, straight.weights.flat_masters)
-    assert curve(folder / "metrics.jsonl") == curve(tmp_path / "straight" / "metrics.jsonl")
+    uninterrupted, metrics = straight
+    assert torch.equal(again.weights.flat_masters, uninterrupted.weights.flat_masters)
+    assert curve(folder / "metrics.jsonl") == metrics

@@ -32,10 +32,10 @@ class Checksum:
 
     def difference(self, path: Path) -> str | None:
         """Return how the file differs, or None if its content has this checksum. Raises OSError if it is unreadable."""
-        found = Checksum.of(path)
-        if found.size != self.size:
-            return f"it has {found.size:,} bytes, but {self.size:,} were written"
-        return None if found == self else "its content is not what was written: the checksum differs"
+        actual = Checksum.of(path)
+        if actual.size != self.size:
+            return f"it has {actual.size:,} bytes, but {self.size:,} were written"
+        return None if actual == self else "its content is not what was written: the checksum differs"
 
     def to_json(self) -> dict:
         """Return the content of the entry in state.json."""

@@ -1,4 +1,4 @@
-"""Weights of early steps, kept to be asked later. They are no checkpoints: without a training state, nothing resumes
+"""Weights of early steps, kept for later analysis. They are not checkpoints: without a training state, nothing resumes
 from them, and nothing replaces a damaged checkpoint by them.
 """
 

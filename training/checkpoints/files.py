@@ -118,15 +118,11 @@ def load_state(checkpoint: Path) -> dict:
             raise TypeError(f"{type(state).__name__}, not a dictionary")
     with reading(checkpoint / WEIGHTS), safe_open(checkpoint / WEIGHTS, "pt") as file:
         saved = file.metadata() or {}
-        step = int(saved.get("step", progress["step"]))
-    # Older checkpoints have no `save`: compare the steps alone.
-    if state.pop("save", None) != saved.get("save") or step != progress["step"]:
+    if state.pop("save", "") != saved.get("save") or int(saved.get("step", -1)) != progress["step"]:
         raise Damaged(checkpoint / STATE, f"it was not saved together with {WEIGHTS}")
     return state | {"progress": progress}
 
 
 def data_hashes(checkpoint: Path) -> list[str]:
-    """Return the hashes of the data of a checkpoint, in the order of `Prepared.keys`. In older checkpoints they are in
-    state.pt alone. Raises UserError as `load_state`."""
-    saved = load_progress(checkpoint).get(DATA)
-    return (saved if isinstance(saved, str) else load_state(checkpoint)[DATA]).split()
+    """Return the hashes of the data of a checkpoint, in the order of `Prepared.keys`; early weights have none."""
+    return str(load_progress(checkpoint).get(DATA, "")).split()

@@ -136,7 +136,7 @@ def rewind(checkpoint: Path, best_step: int | None, *, keep: int) -> list[str]:
     Also deletes early weights of later steps, and what the last save would have deleted: a kill may have come before,
     and training may be complete.
 
-    best_step: target of `best` at that time; None if unknown (older runs did not save it). If that checkpoint is gone,
+    best_step: target of `best` at that time; None after the best loss was reset. If that checkpoint is gone,
     there is no best checkpoint until the next evaluation.
     """
     folder, step = checkpoint.parent, checkpoint_step(checkpoint)

@@ -69,15 +69,15 @@ def read_checkpoint(
             if path.exists():
                 raise
         again = checkpoint_path(run, which)
-        path = next((each for each in (again, *newest_first(run)) if each not in damaged), None)
+        path = next((candidate for candidate in (again, *newest_first(run)) if candidate not in damaged), None)
     listed = "; ".join(f"{path.name} ({cause})" for path, cause in damaged.items())
     raise UserError(f"{run}: every checkpoint is damaged: {listed}. Copy the run again from where it was trained.")
 
 
 def newest_first(run: Path) -> list[Path]:
     """Return the checkpoints of all steps, newest first, including damaged ones."""
-    found = [path for path in (run / "checkpoints").glob("step-*") if step_order(path)[0] >= 0 and path.is_dir()]
-    return [path.resolve() for path in sorted(found, key=step_order, reverse=True)]
+    checkpoints = [path for path in (run / "checkpoints").glob("step-*") if step_order(path)[0] >= 0 and path.is_dir()]
+    return [path.resolve() for path in sorted(checkpoints, key=step_order, reverse=True)]
 
 
 def set_aside(checkpoint: Path) -> Path:
@@ -103,10 +103,10 @@ def resume_hint(run: Path) -> str:
     if not has_checkpoint(run):
         return "nothing had been saved yet"
     try:
-        kept = f"the checkpoint of step {checkpoint_step(checkpoint_path(run))} is kept: "
+        note = f"the checkpoint of step {checkpoint_step(checkpoint_path(run))} is kept: "
     except UserError:  # damaged or unreadable: a resume reports it
-        kept = ""
-    return f"{kept}continue with resume={run}"
+        note = ""
+    return f"{note}continue with resume={run}"
 
 
 def checkpoint_path(run: Path, which: str = "last") -> Path:
@@ -116,15 +116,15 @@ def checkpoint_path(run: Path, which: str = "last") -> Path:
     for _ in range(ATTEMPTS):
         if wanted.is_dir():
             return wanted.resolve()
-        found = newest_first(run)
-        if found and not wanted.is_symlink():
+        checkpoints = newest_first(run)
+        if checkpoints and not wanted.is_symlink():
             break
-    if not found:
+    if not checkpoints:
         raise UserError(
             f"{run}: contains no checkpoint. Is it a run folder (runs/<name>), and has the run been evaluated once?"
         )
     if which not in ("last", "best"):
-        found += (run / "checkpoints").glob("weights-*")
-        names = ", ".join(path.name for path in sorted(found, key=step_order))
+        checkpoints += (run / "checkpoints").glob("weights-*")
+        names = ", ".join(path.name for path in sorted(checkpoints, key=step_order))
         raise UserError(f"{wanted}: no such checkpoint; available: {names}")
-    return found[0]  # a copy without symbolic links
+    return checkpoints[0]  # a copy without symbolic links

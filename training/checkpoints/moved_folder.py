@@ -1,4 +1,4 @@
-"""Where the folder of a run is while the run is trained: someone may rename, move or delete it."""
+"""Follow a run folder that somebody renames, moves or deletes while the run is trained."""
 
 from __future__ import annotations
 

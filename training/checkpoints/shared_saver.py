@@ -53,13 +53,13 @@ class SharedSaver(CheckpointSaver):
         """Return the result of `work` in the main process; the others contribute contents until it is there."""
         if self.deciding:
             return work()
-        found: tuple[T, int | None, str | None] | None = None
+        decision: tuple[T, int | None, str | None] | None = None
         if self.processes.is_main:
             self.deciding = True
             result = work()
             self.deciding = False
-            found = result, self.saved_step, self.failure
-        while (answer := self.processes.broadcast(lambda: found)) is None:
+            decision = result, self.saved_step, self.failure
+        while (answer := self.processes.broadcast(lambda: decision)) is None:
             self.own_contents()
         result, self.saved_step, self.failure = answer
         return result

@@ -73,7 +73,7 @@ def _on_cpu(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.detach().cpu()
     if isinstance(value, dict):
-        return {key: _on_cpu(each) for key, each in value.items()}
+        return {key: _on_cpu(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_on_cpu(each) for each in value)
+        return type(value)(_on_cpu(inner) for inner in value)
     return value

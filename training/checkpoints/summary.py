@@ -36,8 +36,8 @@ def summary(progress: dict, checksums: Checksums) -> bytes:
 
 
 def read_summary(checkpoint: Path) -> tuple[dict, Checksums]:
-    """Return the counters, with the hashes of the data, and the checksums of the other files. Older checkpoints have
-    neither hashes nor checksums here."""
+    """Return the counters, with the hashes of the data, and the checksums of the other files; none in a summary that
+    was written by hand."""
     path = checkpoint / SUMMARY
     with reading(path):
         content = json.loads(path.read_text(encoding="utf-8"))

@@ -15,8 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
-from training.evaluation.accuracy import Accuracy, accuracy
-from training.evaluation.coreference import Pronoun, answers
+from training.evaluation.coreference import Accuracy, Pronoun, accuracy, answers
 from training.run_folder.log import table
 
 BATCH = 32
@@ -24,7 +23,7 @@ BATCH = 32
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """A question of a story as tokens: `document[start:stop]` is the answer with its full stop."""
 
     answer: Pronoun
@@ -33,27 +32,27 @@ class Asked:
     stop: int
 
 
-def asked(tokenizer: Tokenizer, story: dict[str, Any]) -> list[Asked]:
+def questions_of(tokenizer: Tokenizer, story: dict[str, Any]) -> list[Question]:
     """Return the questions of a story row, in order; a later one follows the earlier ones with their answers."""
     text = story["text"]
-    found = answers(story, text)
-    if not found:
+    answered = answers(story, text)
+    if not answered:
         return []
     ids, spans = tokenizer.spans(text)
     document = [tokenizer.start_id, *ids]
     questions = []
-    for answer in found:
+    for answer in answered:
         end = text.index(".", answer.end) + 1
         # From the space before the answer on: it may be a token of its own, which no prompt ends with.
         inside = [place for place, (start, stop) in enumerate(spans, 1) if stop >= answer.start and start < end]
-        questions.append(Asked(answer, document, inside[0], inside[-1] + 1))
+        questions.append(Question(answer, document, inside[0], inside[-1] + 1))
     return questions
 
 
 @torch.no_grad()
 def score_answers(model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]]) -> Accuracy | None:
     """Answer the questions of stories; None if there are no questions to score. The caller sets `eval()`."""
-    everything = [questions for story in stories if (questions := asked(tokenizer, story))]
+    everything = [questions for story in stories if (questions := questions_of(tokenizer, story))]
     fitting = [questions for questions in everything if len(questions[0].document) <= model.config.context]
     fitting.sort(key=lambda questions: len(questions[0].document))  # reduces padding
     if not fitting:
@@ -66,10 +65,10 @@ def score_answers(model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, 
         tokens = pad_sequence(rows, batch_first=True, padding_value=tokenizer.pad_id)
         features = model.features(tokens.to(device))
         for row, questions in enumerate(batch):
-            for one in questions:
-                written = model.logits(features[row, one.start - 1 : one.stop - 1]).argmax(-1).cpu()
-                right += int(torch.equal(written, tokens[row, one.start : one.stop]))
-    scored = [one.answer for questions in fitting for one in questions]
+            for question in questions:
+                written = model.logits(features[row, question.start - 1 : question.stop - 1]).argmax(-1).cpu()
+                right += int(torch.equal(written, tokens[row, question.start : question.stop]))
+    scored = [question.answer for questions in fitting for question in questions]
     return accuracy(scored, right, sum(map(len, everything)) - len(scored))
 
 

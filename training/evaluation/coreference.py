@@ -20,7 +20,7 @@ things). The heuristics are baselines for the answers too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -69,14 +69,14 @@ def with_candidates(row: dict[str, Any], text: str, span: tuple[int, int], antec
 def pronouns(row: dict[str, Any], text: str) -> list[Pronoun]:
     """Return the pronouns of a row whose antecedent is mentioned by a noun before, in order; the candidates are all
     referents that agree with the pronoun. `text` is the row's English side."""
-    found = []
+    resolved = []
     for start, end, referent, is_pronoun in row["mentions"]:
         if is_pronoun:
             agreeing = {n for n, form in enumerate(row["referents"]) if form == FORMS[text[start:end].lower()]}
             pronoun = with_candidates(row, text, (start, end), referent, agreeing)
             if referent in pronoun.candidates:
-                found.append(pronoun)
-    return found
+                resolved.append(pronoun)
+    return resolved
 
 
 def turns(row: dict[str, Any], text: str) -> list[Pronoun]:
@@ -87,7 +87,7 @@ def turns(row: dict[str, Any], text: str) -> list[Pronoun]:
     ]
 
 
-def told(row: dict[str, Any], text: str) -> str:
+def without_questions(row: dict[str, Any], text: str) -> str:
     """Return the story of a row without the questions at its end, which reveal antecedents."""
     return text[: row["questions"][0][0] - 1] if row["questions"] else text
 
@@ -95,21 +95,21 @@ def told(row: dict[str, Any], text: str) -> str:
 def answers(row: dict[str, Any], text: str) -> list[Pronoun]:
     """Return the answers to the questions of a row, from the start of the answer to the end of its noun; candidates are
     the referents of its kind, with their mentions in the story."""
-    end = len(told(row, text))
-    found = []
+    end = len(without_questions(row, text))
+    answered = []
     for _, start, stop, _, _, referent, *kind in row["questions"]:
         candidates = with_candidates(row, text, (end, end), referent, set(kind)).candidates
-        found.append(Pronoun(start, stop, referent, candidates))
-    return found
+        answered.append(Pronoun(start, stop, referent, candidates))
+    return answered
 
 
 Mentions = list[Mention]
 
 
-def _subject(found: Mentions) -> float:
+def _subject(mentions: Mentions) -> float:
     """Rank later sentences higher; within a sentence, earlier candidates: English subjects come first."""
-    last = found[-1].sentence
-    place = min(mention.start for mention in found if mention.sentence == last)
+    last = mentions[-1].sentence
+    place = min(mention.start for mention in mentions if mention.sentence == last)
     return last - place / 1e6
 
 
@@ -127,3 +127,25 @@ def share(pronoun: Pronoun, rank: Callable[[Mentions], float]) -> float:
     ranks = {referent: rank(found) for referent, found in pronoun.candidates.items()}
     best = [referent for referent, value in ranks.items() if value == max(ranks.values())]
     return (pronoun.antecedent in best) / len(best)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Percentages of right referents."""
+
+    count: int
+    left_out: int
+    """Those of stories longer than the model's context, excluded from all figures."""
+    model: float
+    guesses: dict[str, float]
+    """Accuracies of baselines that ignore the meaning."""
+    chance: float
+    """Accuracy of a random candidate."""
+
+
+def accuracy(scored: Sequence[Pronoun], right: int, left_out: int) -> Accuracy:
+    """Compare the model, which is right `right` times of the `scored` ones (at least one), with the baselines."""
+    percent = 100 / len(scored)
+    guesses = {name: percent * sum(share(pronoun, rank) for pronoun in scored) for name, rank in HEURISTICS.items()}
+    chance = percent * sum(1 / len(pronoun.candidates) for pronoun in scored)
+    return Accuracy(len(scored), left_out, percent * right, guesses, chance)

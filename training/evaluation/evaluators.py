@@ -13,11 +13,15 @@ import torch
 from configs.atomic_file import write_whole
 from configs.errors import check_finite
 from data.batches.batch import Batch
+from data.tokens.tokenizer import Tokenizer
 from data.training_data import Prepared, PreparedPairs, PreparedText
-from generation.config import TranslationConfig
+from generation.config import SamplingConfig, TranslationConfig
+from generation.engines.torch_engine import sampler
+from generation.fast_decoding import prepare
 from generation.translation_result import cell, one_line
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.size import count_parameters
 from training.checkpoints.files import load_weights
 from training.checkpoints.loading import checkpoint_path
 from training.checkpoints.summary import checkpoint_step
@@ -25,10 +29,9 @@ from training.config import TrainConfig
 from training.evaluation.answers import score_answers
 from training.evaluation.held_out import HeldOutLoss, held_out_loss
 from training.evaluation.maps import AttentionRecorder
-from training.evaluation.samples import sample_documents
 from training.evaluation.story_scores import story_scores
-from training.evaluation.translation_baselines import baselines
-from training.evaluation.translation_scores import COLUMNS, signatures, translate_rows
+from training.evaluation.translation_scores import COLUMNS, baselines, signatures, translate_rows
+from training.hardware.bfloat16 import decoding_format
 from training.hardware.compilation import eagerly
 from training.hardware.gpu_attention import evaluation_kernels
 from training.processes.single_process import SINGLE, Processes
@@ -82,13 +85,13 @@ class Evaluator(ABC):
         loss = self.loss("valid")
         check_finite("validation loss", loss.per_token, step)
         measured: dict[str, float | None] = {f"val/{name}": value for name, value in loss.metrics().items()}
-        shown = str(loss)
+        summary = str(loss)
         scores: dict[str, float] = {}
         with self.log.attempt(self.shown):
             scores = self.show(step)
         measured |= {f"val/{name}": value for name, value in scores.items()}
-        shown += "".join(" | " + form.format(scores[name]) for name, form in SCORES.items() if name in scores)
-        self.log.line(f"validation at step {step}: {shown}")
+        summary += "".join(" | " + form.format(scores[name]) for name, form in SCORES.items() if name in scores)
+        self.log.line(f"validation at step {step}: {summary}")
         self.log.scalars(measured, step)
         metrics |= measured
         if self.config.attention.enabled and self.processes.is_main:
@@ -151,13 +154,17 @@ class Evaluator(ABC):
             if results:
                 # `test/chrf`, `test/novel_chrf`: TensorBoard shows the curves of training first.
                 prefixes = {split: "test/" if split == "test" else f"test/{split}_" for split in results}
-                headlines = {prefixes[split] + self.headline: found[self.headline] for split, found in results.items()}
+                headlines = {
+                    prefixes[split] + self.headline: scores[self.headline] for split, scores in results.items()
+                }
                 self.log.scalars(headlines, step)
-                names = dict.fromkeys(name for found in results.values() for name in found)
+                names = dict.fromkeys(name for scores in results.values() for name in scores)
                 columns = results.values()
-                rows = [[name, *(f"{found[name]:.4f}" if name in found else "" for found in columns)] for name in names]
+                rows = [
+                    [name, *(f"{scores[name]:.4f}" if name in scores else "" for scores in columns)] for name in names
+                ]
                 self.log.markdown("results", table([f"checkpoint of step {step}", *results], rows), step)
-        figures = {f"{split}/{key}": value for split, found in results.items() for key, value in found.items()}
+        figures = {f"{split}/{key}": value for split, scores in results.items() for key, value in scores.items()}
         write_test(self.run, step, self.test_settings, figures)
 
     @property
@@ -285,6 +292,23 @@ class PairEvaluator(Evaluator):
         """Log the number of translations that did not end."""
         if cut:
             self.log.line(f"{split}: {cut:,} of {count:,} translations did not end and are cut at their maximal length")
+
+
+def sample_documents(model: GPT, tokenizer: Tokenizer, count: int, seed: int, max_tokens: int) -> list[str]:
+    """Sample `count` documents from their beginning, at most `max_tokens` tokens each, without changing the global
+    random state; document r is seeded with `seed` + r. `model` is in any mode and stays as it is."""
+    device = next(model.parameters()).device
+    ready = prepare(model, decoding_format(device, count_parameters(model)))
+    config = SamplingConfig(max_tokens=max_tokens)
+    prompts = [[tokenizer.start_id]] * count
+    written: list[list[int]] = [[] for _ in prompts]
+    for tokens in sampler(ready)(
+        ready, prompts, config, seed=seed, stop_ids=tokenizer.stop_ids, banned_ids=tokenizer.never_written
+    ):
+        for text, token in zip(written, tokens, strict=True):
+            if token is not None:
+                text.append(token)
+    return [tokenizer.decode(ids) for ids in written]
 
 
 def evaluator_for(

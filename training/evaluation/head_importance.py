@@ -32,14 +32,14 @@ def head_importance(model: Model, batches: Iterable[Batch]) -> dict[str, list[li
     device = next(model.parameters()).device
     every = list(batches)  # pairs are sorted by length, so the first batches have the shortest sentences
     spread = sorted({round(number * (len(every) - 1) / (BATCHES - 1)) for number in range(BATCHES)})
-    kept = [every[number].to(device) for number in spread]
-    tokens = sum(batch.target_tokens for batch in kept)
+    chosen = [every[number].to(device) for number in spread]
+    tokens = sum(batch.target_tokens for batch in chosen)
     importance: dict[str, list[list[float]]] = {}
     modules = sorted((m for m in model.modules() if isinstance(m, Attention)), key=lambda m: (m.kind, m.layer))
     with undisturbed(model):
-        whole = mean_loss(model, kept)
+        whole = mean_loss(model, chosen)
         for module in tqdm(modules, desc="head importance", leave=False, disable=None, delay=2, unit="layer"):
-            sums = [losses_without(model, module, batch).tolist() for batch in kept]
+            sums = [losses_without(model, module, batch).tolist() for batch in chosen]
             rises = [round(math.fsum(head) / tokens - whole, 5) for head in zip(*sums, strict=True)]
             importance.setdefault(module.kind, []).append(rises)
     return importance
@@ -52,14 +52,14 @@ def losses_without(model: Model, module: Attention, batch: Batch) -> Tensor:
     third of the time of one pass per head.
     """
     size = batch.inputs.numel() + (0 if batch.source is None else batch.source.numel())
-    found = []
+    sums = []
     for heads in torch.arange(module.heads).split(max(1, TOKENS // size)):
         copies = len(heads)
         inputs = tuple(None if side is None else side.repeat(copies, 1) for side in batch.model_inputs)
         with ablate_in_copies(module, heads.tolist()):
             losses = token_losses(model, inputs, batch.targets.repeat(copies, 1))  # [copies * B, T]
-        found.append(losses.unflatten(0, (copies, -1)).sum(dim=(1, 2)))
-    return torch.cat(found)
+        sums.append(losses.unflatten(0, (copies, -1)).sum(dim=(1, 2)))
+    return torch.cat(sums)
 
 
 def example_batch(examples: Sequence[Example], max_tokens: int) -> Batch | None:
@@ -68,11 +68,11 @@ def example_batch(examples: Sequence[Example], max_tokens: int) -> Batch | None:
     cut = [example.cut(max_tokens) for example in examples if not example.own and len(example.next_ids)]
     if not cut:
         return None
-    inputs = pad_sequence([torch.tensor(one.target_ids) for one in cut], batch_first=True)
+    inputs = pad_sequence([torch.tensor(shortened.target_ids) for shortened in cut], batch_first=True)
     targets = torch.full_like(inputs, IGNORED)
-    for row, one in enumerate(cut):
-        targets[row, : len(one.next_ids)] = torch.tensor(one.next_ids)
-    sources = [torch.tensor(one.source_ids) for one in cut if one.source_ids is not None]
+    for row, shortened in enumerate(cut):
+        targets[row, : len(shortened.next_ids)] = torch.tensor(shortened.next_ids)
+    sources = [torch.tensor(shortened.source_ids) for shortened in cut if shortened.source_ids is not None]
     if not sources:
         return Batch(inputs, targets)
     mask = pad_sequence([torch.ones_like(source) for source in sources], batch_first=True).bool()

@@ -150,10 +150,10 @@ def alignment_scores(
         drawn += len(targets) + len(sure)
     if not tally.pairs:
         return None
-    scores, each = [], {}
+    scores, errors = [], {}
     for rows_read, note in ALIGNMENT_ROWS.items():
-        each[rows_read] = tally.error_rates(rows_read)[:-1, :-1]
-        for layer in range(len(each[rows_read])):
+        errors[rows_read] = tally.error_rates(rows_read)[:-1, :-1]
+        for layer in range(len(errors[rows_read])):
             for name in READOUTS:
                 value = float(tally.error_rates(rows_read, name)[layer, -1])
                 title = f"mean of layer {layer}, {name}{note}"
@@ -162,7 +162,7 @@ def alignment_scores(
         value = float(tally.error_rates("predicts", name)[-1, -1])
         scores.append(Score("alignment_error", f"mean of all layers, {name}", value, "cross", rows="predicts"))
     for rows_read, note in ALIGNMENT_ROWS.items():
-        best = _best_head(each[rows_read], "alignment_error", f"best head, argmax{note}", "cross", chosen)
+        best = _best_head(errors[rows_read], "alignment_error", f"best head, argmax{note}", "cross", chosen)
         scores.append(replace(best, rows=rows_read))
     for layer, head, reads in guided:
         taught: Rows = "reads" if reads else "predicts"
@@ -172,7 +172,7 @@ def alignment_scores(
             scores.append(Score("alignment_error", title, value, "cross", layer, head, taught))
     scores.append(Score("alignment_error", "along the diagonal", float(diagonal.error_rates()[0, 0])))
     scores.append(Score("alignment_error", "chance", 100 * (1 - hits / drawn)))
-    better = np.minimum(*each.values())  # each head is reported by its better row
+    better = np.minimum(*errors.values())  # each head is reported by its better row
     scores = [replace(score, count=tally.pairs) for score in scores]
     return HeadScores(scores, {"alignment_error": {"cross": _listed(better)}}, tally.pairs, len(cases) - tally.pairs)
 
@@ -239,13 +239,13 @@ def antecedent_scores(
     if not asked["antecedent"]:
         return None
     scores = []
-    for measure, found in asked.items():
+    for measure, resolved in asked.items():
         for rows in ROWS:
-            each = tallies[rows, measure].accuracies()[:-1, :-1]
-            best = _best_head(each, measure, f"best head, {rows} the pronoun", "decoder", chosen)
+            heads = tallies[rows, measure].accuracies()[:-1, :-1]
+            best = _best_head(heads, measure, f"best head, {rows} the pronoun", "decoder", chosen)
             scores.append(replace(best, rows=rows))
-        guesses = {name: [share(pronoun, rank) for pronoun in found] for name, rank in HEURISTICS.items()}
-        guesses["chance"] = [1 / len(pronoun.candidates) for pronoun in found]
+        guesses = {name: [share(pronoun, rank) for pronoun in resolved] for name, rank in HEURISTICS.items()}
+        guesses["chance"] = [1 / len(pronoun.candidates) for pronoun in resolved]
         scores += [Score(measure, name, 100 * float(np.mean(hits))) for name, hits in guesses.items()]
     # Each head is reported by its better row.
     better = {m: np.maximum(*(tallies[rows, m].accuracies()[:-1, :-1] for rows in ROWS)) for m in AMONG}

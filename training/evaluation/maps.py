@@ -125,9 +125,9 @@ class AttentionRecorder:
         if batch is None or (self.importance_seconds and spent + self.importance_seconds[-1] > allowed):
             return {}
         before = time.perf_counter()
-        found = head_importance(self.model, [batch])
+        increases = head_importance(self.model, [batch])
         self.importance_seconds.append(time.perf_counter() - before)
-        return {"importance": found}
+        return {"importance": increases}
 
     def record_maps(self, step: int) -> None:
         """Save the maps alone, between evaluations: without scores on more examples, curves and image."""
@@ -164,7 +164,7 @@ class AttentionRecorder:
         """Record the maps of all examples; the scores of `gold` and `measured` are added to the measures."""
         if gold:
             self.gold_measures = gold.measures
-        tokens = sum(len(one.target_ids) + len(one.source_ids or ()) for one in examples)
+        tokens = sum(len(example.target_ids) + len(example.source_ids or ()) for example in examples)
         with threads_for(self.model, tokens):
             return self.recorded(step, examples, gold, measured or {})
 
@@ -215,17 +215,17 @@ class AttentionRecorder:
         rows = islice(gold, count)
         if isinstance(self.model, EncoderDecoder):
             guided = guided_heads(self.model.config, self.config.trainer.guided_alignment)
-            found = alignment_scores(self.model, self.prepared.tokenizers, rows, chosen=chosen, guided=guided)
+            scores = alignment_scores(self.model, self.prepared.tokenizers, rows, chosen=chosen, guided=guided)
         else:
-            found = antecedent_scores(self.model, self.prepared.tokenizers[0], rows, chosen=chosen)
-        if found is None or found.left_out:
+            scores = antecedent_scores(self.model, self.prepared.tokenizers[0], rows, chosen=chosen)
+        if scores is None or scores.left_out:
             size = len(gold) if count is None else min(count, len(gold))
-            number = "all" if found is None else f"{found.left_out:,}"
+            number = "all" if scores is None else f"{scores.left_out:,}"
             self.note_once(
                 f"{split}: heads are scored without {number} of {size:,} rows, which are longer than"
                 f" model.context={self.model.config.context}"
             )
-        return found
+        return scores
 
     def note_once(self, note: str) -> None:
         """Log a note that holds for all evaluations."""
@@ -238,13 +238,13 @@ class AttentionRecorder:
         value of each measure. The heads to report are selected on the validation split; selecting them on the test
         split would inflate the scores."""
         chosen = self.chosen if self.config.attention.enabled else None
-        found = self.head_scores(split, chosen=chosen) if chosen else None
-        if chosen is None or found is None:
+        scores = self.head_scores(split, chosen=chosen) if chosen else None
+        if chosen is None or scores is None:
             return {}
-        best = [found.named(score.measure, score.name) for score in chosen.best()]
-        report = [*(found.compared(split, score) for score in best), found.report(split)]
+        best = [scores.named(score.measure, score.name) for score in chosen.best()]
+        report = [*(scores.compared(split, score) for score in best), scores.report(split)]
         path = self.log.table(f"heads.{split}", "\n\n".join(report), step)
-        self.log.line(f"{split}: {', '.join(map(found.in_short, best))}; tables: {path}")
+        self.log.line(f"{split}: {', '.join(map(scores.in_short, best))}; tables: {path}")
         return {score.measure: score.value for score in best}
 
     @cached_property

@@ -21,8 +21,7 @@ from tqdm import tqdm
 from data.batches.batch import IGNORED
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
-from training.evaluation.accuracy import Accuracy, accuracy
-from training.evaluation.coreference import HEURISTICS, Pronoun, pronouns, told, turns
+from training.evaluation.coreference import HEURISTICS, Accuracy, Pronoun, accuracy, pronouns, turns, without_questions
 from training.loss import token_losses
 from training.run_folder.log import table
 
@@ -37,7 +36,7 @@ class Choice:
 
 def choice(story: dict[str, Any], pronoun: Pronoun) -> Choice:
     """Substitute each candidate for a pronoun of a story row, without its questions: they reveal the antecedent."""
-    text, texts = told(story, story["text"]), {}
+    text, texts = without_questions(story, story["text"]), {}
     for referent in pronoun.candidates:
         name = story["names"][referent]
         name = name[0].upper() + name[1:] if text[pronoun.start].isupper() else name
@@ -49,7 +48,7 @@ def answer_choice(story: dict[str, Any], turn: Pronoun, question: str) -> Choice
     """Answer the question about a turn by each candidate, after the story without its own questions. question: as in
     the column `turn_questions`."""
     asked, _, answer = question.partition(" {}")
-    before, texts = f"{told(story, story['text'])} {asked}", {}
+    before, texts = f"{without_questions(story, story['text'])} {asked}", {}
     for referent in turn.candidates:
         name = story["names"][referent]
         texts[referent] = before, f" {name[0].upper()}{name[1:]}{answer}"
@@ -86,19 +85,19 @@ def score_pronouns(model: GPT, tokenizer: Tokenizer, choices: Iterable[Choice]) 
     Candidates with the same English name (the plate that broke and the new one) count as one answer.
     """
     asked = list(choices)
-    scores = iter(log_probabilities(model, tokenizer, [text for one in asked for text in one.texts.values()]))
+    scores = iter(log_probabilities(model, tokenizer, [text for choice in asked for text in choice.texts.values()]))
     fitting = []
     right = 0
-    for one in asked:
-        found = {referent: next(scores) for referent in one.texts}
-        known = {referent: score for referent, score in found.items() if score is not None}
-        if len(known) == len(found):
-            fitting.append(one)
+    for choice in asked:
+        totals = {referent: next(scores) for referent in choice.texts}
+        known = {referent: score for referent, score in totals.items() if score is not None}
+        if len(known) == len(totals):
+            fitting.append(choice)
             answer = max(known, key=lambda referent: known[referent])
-            right += one.texts[answer] == one.texts[one.pronoun.antecedent]
+            right += choice.texts[answer] == choice.texts[choice.pronoun.antecedent]
     if not fitting:
         return None
-    return accuracy([one.pronoun for one in fitting], right, len(asked) - len(fitting))
+    return accuracy([choice.pronoun for choice in fitting], right, len(asked) - len(fitting))
 
 
 def pronoun_report(
@@ -130,6 +129,6 @@ def pronoun_report(
     left_out = sum(score.left_out for score in columns)
     if left_out:
         report += f"\n\nSkipped: {left_out} pronouns of stories longer than model.context={model.config.context}."
-    shown = (f"{s.model:.1f} % where {asked[key][0]} (chance {s.chance:.1f} %)" for key, s in known.items())
-    summary = f"{split}: right antecedents of pronouns: {', '.join(shown)}"
+    accuracies = (f"{s.model:.1f} % where {asked[key][0]} (chance {s.chance:.1f} %)" for key, s in known.items())
+    summary = f"{split}: right antecedents of pronouns: {', '.join(accuracies)}"
     return summary, report, {key: score.model for key, score in known.items()}

@@ -66,14 +66,14 @@ def noun_mentions(
     ends = {end: WORD.findall(text[start:end])[-1] for _, _, start, end in antecedents if WORD.search(text[start:end])}
     known = {*nouns, *ends.values()}
     referents: dict[str, int] = {}
-    found = [
+    mentions = [
         (word.start(), word.end(), referents.setdefault(word[0], len(referents)), 0)
         for word in WORD.finditer(text)
         if word[0] in known
     ]
-    named = {start for start, *_ in found}
+    named = {start for start, *_ in mentions}
     pronouns = ((start, end, ends.get(last)) for start, end, _, last in antecedents if start not in named)
-    return sorted([*found, *((start, end, referents[noun], 1) for start, end, noun in pronouns if noun)])
+    return sorted([*mentions, *((start, end, referents[noun], 1) for start, end, noun in pronouns if noun)])
 
 
 def pair_examples(attention: AttentionConfig, prepared: PreparedPairs, model: EncoderDecoder) -> list[Example]:
@@ -94,8 +94,8 @@ def pair_examples(attention: AttentionConfig, prepared: PreparedPairs, model: En
             known = _antecedents("source", marked, spans) if marked else None
             made_ids = next(made).tokens
             examples.append(Example.pair(ids, made_ids, source, target, name, antecedents=known, own=True))
-    shown = _named("valid", _rows(prepared, attention.examples))
-    return examples + [pair_example(tokenizers, row, name) for name, row in shown]
+    rows = _named("valid", _rows(prepared, attention.examples))
+    return examples + [pair_example(tokenizers, row, name) for name, row in rows]
 
 
 def pair_example(tokenizers: Sequence[Tokenizer], row: dict[str, Any], name: str = "") -> Example:

@@ -32,7 +32,7 @@ def story_scores(
     """Score the stories of a split; no scores if the corpus has no gold labels (None)."""
     if stories is None:
         return []
-    found = [StoryScore("pronouns", *pronoun_report(model, tokenizer, stories, split))]
+    scores = [StoryScore("pronouns", *pronoun_report(model, tokenizer, stories, split))]
     if answered := score_answers(model, tokenizer, stories):
-        found.append(StoryScore("answers", *answer_report(answered, split), {"answers": answered.model}))
-    return found
+        scores.append(StoryScore("answers", *answer_report(answered, split), {"answers": answered.model}))
+    return scores

@@ -1,9 +1,12 @@
-"""BLEU, chrF and exact match of translations."""
+"""BLEU, chrF and exact match of translations, and of baselines that need no model."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
+
+from tqdm import tqdm
 
 from data.training_data import PreparedPairs
 from generation.config import TranslationConfig
@@ -36,9 +39,9 @@ def metrics() -> dict[str, Any]:
 def score(hypotheses: list[str], references: list[str]) -> Scores:
     """Score translations against one reference each. Line breaks count as spaces: translations are single lines."""
     hypotheses, references = list(map(one_line, hypotheses)), list(map(one_line, references))
-    found = {name: metric.corpus_score(hypotheses, [references]).score for name, metric in metrics().items()}
+    scores = {name: metric.corpus_score(hypotheses, [references]).score for name, metric in metrics().items()}
     exact = sum(h == r for h, r in zip(hypotheses, references, strict=True)) / max(1, len(references))
-    return Scores(**found, exact=100 * exact)
+    return Scores(**scores, exact=100 * exact)
 
 
 def signatures() -> str:
@@ -71,7 +74,32 @@ def translate_rows(
     def part() -> dict[int, Translation]:
         return translate_part(model, prepared.tokenizers, sources, config, processes.rank, processes.world, memory)
 
-    found = {index: one for of_process in processes.gather(part) for index, one in of_process.items()}
-    hypotheses = [found[index].text for index in range(len(sources))]
+    translations = {
+        index: translation for of_process in processes.gather(part) for index, translation in of_process.items()
+    }
+    hypotheses = [translations[index].text for index in range(len(sources))]
     examples = list(map(list, zip(sources, references, hypotheses, strict=True)))
-    return score(hypotheses, references), examples, sum(one.cut for one in found.values())
+    return score(hypotheses, references), examples, sum(translation.cut for translation in translations.values())
+
+
+def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]) -> dict[str, Scores]:
+    """Return the scores of `baseline_translations`."""
+    texts = baseline_translations(prepared, sources)
+    return {name: score(hypotheses, references) for name, hypotheses in texts.items()}
+
+
+def baseline_translations(prepared: PreparedPairs, sources: list[str], reverse: bool = False) -> dict[str, list[str]]:
+    """Return translations from the training pairs in a translation memory, by name of the baseline. reverse: as in
+    TranslationConfig."""
+    train = prepared.rows("train")
+    memory = TranslationMemory.of_rows(train, reverse)
+    which = "training sentence" if len(memory) == len(train) else f"of {len(memory):,} training sentences"
+    bar = tqdm(sources, desc="translation memory", leave=False, disable=None, delay=2)
+    nearest = [memory.translate(source) for source in bar]
+    constant = [constant_sentence(memory.targets)] * len(sources)
+    return {f"nearest {which}": nearest, "most frequent sentence": constant}
+
+
+def constant_sentence(targets: list[str]) -> str:
+    """Return the most frequent training target: the output of a model that ignores its input."""
+    return Counter(targets).most_common(1)[0][0]

@@ -37,7 +37,7 @@ class TranslationTable:
     def to(self, device: torch.device) -> TranslationTable:
         """Return the table on another device."""
         tensors = (self.keys, self.target_given_source, self.source_given_target)
-        return TranslationTable(self.target_vocab, *(each.to(device) for each in tensors))
+        return TranslationTable(self.target_vocab, *(tensor.to(device) for tensor in tensors))
 
     def alignment(self, source: Tensor, target: Tensor) -> Tensor:
         """Return the probability that a target token is aligned to a source token, [B, T, S] float32.
@@ -48,9 +48,10 @@ class TranslationTable:
         """
         wanted = source.unsqueeze(1) * self.target_vocab + target.clamp(min=0).unsqueeze(2)  # [B, T, S]
         place = torch.searchsorted(self.keys, wanted).clamp(max=len(self.keys) - 1)
-        found = (self.keys[place] == wanted) & (target >= 0).unsqueeze(2)
+        known = (self.keys[place] == wanted) & (target >= 0).unsqueeze(2)
         forward, backward = (
-            torch.where(found, each[place], 0.0) for each in (self.target_given_source, self.source_given_target)
+            torch.where(known, posterior[place], 0.0)
+            for posterior in (self.target_given_source, self.source_given_target)
         )
         forward = forward / forward.sum(dim=2, keepdim=True).clamp(min=1e-9)
         return forward * backward / backward.sum(dim=1, keepdim=True).clamp(min=1e-9)
@@ -77,7 +78,7 @@ def learn_translations(pairs: Pairs, rows: Ints, target_vocab: int) -> Translati
     with tqdm(total=2 * ITERATIONS, desc="word alignment", unit="iteration", disable=None, leave=False) as bar:
         forward = _maximised(entry, source_ids, target_place, bar)
         backward = _maximised(entry, target_ids, source_place, bar)
-    probabilities = (torch.from_numpy(each.astype(np.float32)) for each in (forward, backward))
+    probabilities = (torch.from_numpy(probability.astype(np.float32)) for probability in (forward, backward))
     return TranslationTable(target_vocab, torch.from_numpy(keys), *probabilities)
 
 
@@ -90,17 +91,19 @@ def _repeated(values: Ints, counts: Ints) -> NDArray[np.int32]:
     return np.repeat(values.astype(np.int32), counts)
 
 
-def _maximised(entry: NDArray[np.int32], given: Ints, explained: NDArray[np.int32], bar: tqdm) -> NDArray[np.float64]:
-    """Return the probability of each table entry given its token `given`, [N].
+def _maximised(
+    entry: NDArray[np.int32], condition: Ints, explained: NDArray[np.int32], bar: tqdm
+) -> NDArray[np.float64]:
+    """Return the probability of each table entry given its token `condition`, [N].
 
     entry: the table entry of each combination; explained: the place of the token that the combination explains. E-step:
     the combinations that explain one token share a count of 1. M-step: the probability is the share of the counts.
     """
-    probability = np.ones(len(given))
+    probability = np.ones(len(condition))
     for _ in range(ITERATIONS):
         share = probability[entry]
         share /= np.bincount(explained, weights=share)[explained]
-        counts = np.bincount(entry, weights=share, minlength=len(given))
-        probability = counts / np.bincount(given, weights=counts)[given]
+        counts = np.bincount(entry, weights=share, minlength=len(condition))
+        probability = counts / np.bincount(condition, weights=counts)[condition]
         bar.update()
     return probability

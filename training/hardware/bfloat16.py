@@ -44,7 +44,7 @@ def _onednn_may_use(*sets: str) -> bool:
     """Whether oneDNN, torch's bf16 matrix library, is not restricted to instruction sets older than these (its "CPU
     Dispatcher Control")."""
     allowed = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", "DEFAULT")).upper()
-    return allowed in ("DEFAULT", "ALL") or any(one in allowed for one in sets)
+    return allowed in ("DEFAULT", "ALL") or any(name in allowed for name in sets)
 
 
 def _processor() -> str:

@@ -107,14 +107,15 @@ class CompiledLoss(TrainingLoss):
         state = random_state(device)
         try:
             with masks_of_compiled_code():
-                loss, found = self.computed(batch, targets)
+                loss, gradients = self.computed(batch, targets)
                 float(loss)  # waits for the device
                 compiled = time.perf_counter()
                 try:
-                    loss, found = loss.clone(), [gradient.clone() for gradient in found]  # a CUDA graph reuses them
+                    # A CUDA graph reuses its outputs.
+                    loss, gradients = loss.clone(), [gradient.clone() for gradient in gradients]
                     restore_random_state(state, device)
                     expected = self.uncompiled(batch, targets)
-                    worst = largest_difference(list(self.weights.layout.shapes), (loss, found), expected)
+                    worst = largest_difference(list(self.weights.layout.shapes), (loss, gradients), expected)
                 except Exception as error:
                     if self.sharded or not is_out_of_memory(error):  # sharded: other processes wait for this one
                         raise
@@ -129,11 +130,11 @@ class CompiledLoss(TrainingLoss):
         if worst is None:
             self.log("the compiled step is not compared yet: the loss or a gradient of this batch is not finite")
             return
-        shown = f"{100 * worst.error:.2g} % in {worst.where}"
+        largest = f"{100 * worst.error:.2g} % in {worst.where}"
         if worst.is_wrong(self.weights.dtype):
-            raise WrongGradient(f"torch {torch.__version__} miscompiles this model (an error of {shown})")
+            raise WrongGradient(f"torch {torch.__version__} miscompiles this model (an error of {largest})")
         seconds = f"compilation {compiled - started:.1f} s, comparison {time.perf_counter() - compiled:.1f} s"
-        self.log(f"compiled step: equals the uncompiled one within rounding (at most {shown}; {seconds})")
+        self.log(f"compiled step: equals the uncompiled one within rounding (at most {largest}; {seconds})")
 
     def uncompiled(self, batch: Batch, targets: int) -> tuple[Tensor, list[Tensor]]:
         """Return the results of `computed` without compiled code. It needs more memory, so a few rows at a time; with

@@ -18,7 +18,7 @@ _UNREAD = 10
 
 
 class DeviceQueue:
-    """What the device still has to do. A CPU has always finished. A GPU runs at most two steps behind: enough that it
+    """Steps that the device has not finished yet; none on a CPU. A GPU runs at most two steps behind: enough that it
     never waits for a batch, and few enough that wall-clock time reflects training time."""
 
     def __init__(self, device: torch.device, *, immediate: bool = False) -> None:

@@ -45,8 +45,8 @@ def random_state(device: torch.device) -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any], device: torch.device) -> None:
-    """Restore the random state of the CPU, and of the device if it is in `state`. The state of any GPU fits any other.
-    Older checkpoints contain the states of all GPUs, of which the first was used."""
+    """Restore the random state of the CPU, and of the device if it is in `state`. The state of any GPU fits any
+    other."""
     torch.set_rng_state(state["cpu"])
-    for saved in state.get(device.type, [])[:1] if device.type != "cpu" else []:
+    for saved in state.get(device.type, []) if device.type != "cpu" else []:
         torch.get_device_module(device).set_rng_state(saved, device)

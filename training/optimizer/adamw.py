@@ -43,9 +43,9 @@ class AdamW(StatefulOptimizer):
     ) -> None:
         """Update one parameter group in place. corrections: those of this step, in compiled code."""
         if corrections is not None:
-            kept = 1 - rate * group["weight_decay"]
+            decay = 1 - rate * group["weight_decay"]
             for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
-                self.update_compiled(kept, rate, parameter, gradient, state, corrections)
+                self.update_compiled(decay, rate, parameter, gradient, state, corrections)
             return
         adamw(
             parameters,
@@ -71,7 +71,7 @@ class AdamW(StatefulOptimizer):
         return torch.stack([1 - beta**step for beta in self.betas]).float()
 
     def update_compiled(
-        self, kept: Rate, rate: Rate, parameter: Tensor, gradient: Tensor, state: State, corrections: Tensor
+        self, decay: Rate, rate: Rate, parameter: Tensor, gradient: Tensor, state: State, corrections: Tensor
     ) -> None:
         """Update a parameter by the formulas of the paper, which the compiler turns into one kernel; it does not know
         torch's fused one. Given the corrections, it does not compute powers for every entry."""
@@ -80,7 +80,7 @@ class AdamW(StatefulOptimizer):
         mean = state["exp_avg"].lerp(gradient, 1 - beta1)
         square = state["exp_avg_sq"].lerp(gradient.square(), 1 - beta2)
         size = (square / bias2).sqrt() + self.eps
-        parameter.copy_(parameter * kept - rate * (mean / bias1) / size)
+        parameter.copy_(parameter * decay - rate * (mean / bias1) / size)
         state["exp_avg"].copy_(mean)
         state["exp_avg_sq"].copy_(square)
         state["step"].add_(1)

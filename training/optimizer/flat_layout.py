@@ -74,14 +74,14 @@ class Layout:
         """Return a process's rows of the parameters of a section as views of `share`, its share of this section; of a
         parameter of which it has none, nothing. No border of two shares may divide a row."""
         extent = self.share(kind, rank)
-        found = {}
+        named = {}
         for name in self.names(kind):
             shape = self.shapes[name]
             first = max(self.starts[name], extent.start)
             end = min(self.starts[name] + shape.numel(), extent.stop)
             if first < end:
-                found[name] = share[first - extent.start : end - extent.start].view(-1, *shape[1:])
-        return found
+                named[name] = share[first - extent.start : end - extent.start].view(-1, *shape[1:])
+        return named
 
 
 class FlatMatrices:
@@ -127,10 +127,10 @@ def layout_of(named: Mapping[str, Tensor], world: int = 1, *, whole_matrices: bo
         if world > 1 and kind == OUTER:
             unit = math.lcm(unit, *(p.shape[1:].numel() for p in members.values()))
         sizes = {name: _aligned(p.numel(), unit) for name, p in members.items()}
-        dealt = _dealt(sizes, world) if whole_matrices and kind == HIDDEN else [list(sizes)]
-        loads = [sum(sizes[name] for name in names) for names in dealt]
-        share = max(loads) if len(dealt) == world else _aligned(-(-loads[0] // world), unit)
-        for rank, names in enumerate(dealt):
+        assigned = _assign(sizes, world) if whole_matrices and kind == HIDDEN else [list(sizes)]
+        loads = [sum(sizes[name] for name in names) for names in assigned]
+        share = max(loads) if len(assigned) == world else _aligned(-(-loads[0] // world), unit)
+        for rank, names in enumerate(assigned):
             start = length + rank * share
             for name in names:
                 starts[name] = start
@@ -146,15 +146,15 @@ def _aligned(entries: int, unit: int) -> int:
     return -(-entries // unit) * unit
 
 
-def _dealt(sizes: Mapping[str, int], world: int) -> list[list[str]]:
-    """Deal matrices to processes, the largest first, each to the process with the fewest entries so far.
+def _assign(sizes: Mapping[str, int], world: int) -> list[list[str]]:
+    """Assign matrices to processes, the largest first, each to the process with the fewest entries so far.
 
     The matrices of a model share their shorter side, so that Muon's cost is nearly proportional to the entries.
     """
-    hands: list[list[str]] = [[] for _ in range(world)]
+    assigned: list[list[str]] = [[] for _ in range(world)]
     loads = [0] * world
     for name in sorted(sizes, key=lambda name: -sizes[name]):
         rank = loads.index(min(loads))
-        hands[rank].append(name)
+        assigned[rank].append(name)
         loads[rank] += sizes[name]
-    return hands
+    return assigned

@@ -8,8 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from training.optimizer.base import Group, Rate, State
-from training.optimizer.momentum import MomentumOptimizer
+from training.optimizer.base import Group, MomentumOptimizer, Rate, State
 
 Coefficients = Sequence[tuple[float, float, float]]
 """(a, b, c) of each step x -> a x + (b x xᵀ + c (x xᵀ)²) x of the quintic iteration."""
@@ -97,8 +96,8 @@ class Muon(MomentumOptimizer):
         mine = self.exchange.to_owners(updates)
         turned: dict[int, Tensor] = {}
         for indices in self.batches:
-            own = [index for index in indices if index in mine]
-            turned |= zip(own, self.orthogonalised([mine[index] for index in own]), strict=True)
+            owned = [index for index in indices if index in mine]
+            turned |= zip(owned, self.orthogonalised([mine[index] for index in owned]), strict=True)
         for parameter, part in zip(parameters, self.exchange.from_owners(turned, updates[0]), strict=True):
             parameter.sub_(part.to(parameter.dtype) * rate)
 
@@ -119,10 +118,10 @@ class Muon(MomentumOptimizer):
 
 def alike(shapes: Sequence[torch.Size]) -> list[list[int]]:
     """Return the indices of the matrices of each shape, together with those of its transpose: they are one batch."""
-    found: dict[tuple[int, ...], list[int]] = {}
+    groups: dict[tuple[int, ...], list[int]] = {}
     for index, shape in enumerate(shapes):
-        found.setdefault(tuple(sorted(shape)), []).append(index)
-    return list(found.values())
+        groups.setdefault(tuple(sorted(shape)), []).append(index)
+    return list(groups.values())
 
 
 def orthogonalised(x: Tensor, coefficients: Coefficients = POLAR_EXPRESS) -> Tensor:

@@ -29,7 +29,7 @@ def trained_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
 
 @dataclass(frozen=True)
 class OptimizerPart:
-    """What one optimiser updates."""
+    """Parameters that one optimiser updates."""
 
     kinds: tuple[str, ...]
     """Sections, in the order of its parameters."""
@@ -105,13 +105,13 @@ class Weights:
 
     def matrices(self, kind: str) -> dict[str, Tensor]:
         """The matrices of a section that this process updates, or its rows of them, by name, in the model's order."""
-        found = {}
+        named = {}
         names = self.layout.names(kind)
         for name, master, gradient in zip(self.layout.shapes, self.masters, self.gradients, strict=True):
             if name in names:
                 master.grad = gradient
-                found[name] = master
-        return found
+                named[name] = master
+        return named
 
     def update_in(self, parts: list[Tensor]) -> None:
         """Divide the copies like the parts that the optimiser updates: in one compiled graph, tensors that overlap

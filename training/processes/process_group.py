@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +17,6 @@ from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from training.processes.failure import Ending
-from training.processes.output import only_errors
 from training.processes.restarts import Launch
 from training.processes.single_process import Processes
 
@@ -89,12 +89,12 @@ class Group(Processes):
         if not self.is_main:
             dist.send(tensor, dst=0)
             return []
-        found = [tensor.cpu()]
+        tensors = [tensor.cpu()]
         for rank in range(1, self.world):
             received = torch.empty_like(tensor)
             dist.recv(received, src=rank)
-            found.append(received.cpu())
-        return found
+            tensors.append(received.cpu())
+        return tensors
 
     def scatter_tensors(self, part_of: Callable[[int], Tensor], into: Tensor) -> None:
         """As in Processes."""
@@ -112,11 +112,11 @@ class Group(Processes):
         """As in Processes."""
         flat = torch.cat([like.new_empty(0), *(part.reshape(-1) for parts in sent for part in parts)])
         sizes = [sum(part.numel() for part in parts) for parts in sent]
-        expected = [[shape.numel() for shape in each] for each in shapes]
+        expected = [[shape.numel() for shape in of_rank] for of_rank in shapes]
         received = like.new_empty(sum(map(sum, expected)))
         dist.all_to_all_single(received, flat, list(map(sum, expected)), sizes)
-        parts = iter(received.split([size for each in expected for size in each]))
-        return [[next(parts).view(shape) for shape in each] for each in shapes]
+        parts = iter(received.split([size for of_rank in expected for size in of_rank]))
+        return [[next(parts).view(shape) for shape in of_rank] for of_rank in shapes]
 
     def sum_over_processes(self, *numbers: float) -> list[float]:
         """As in Processes."""
@@ -171,6 +171,18 @@ class Group(Processes):
         yield
         if self.is_main:
             self.barrier()
+
+
+def only_errors() -> None:
+    """Discard standard output, and draw no progress bars; errors are still printed."""
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = _NotATerminal(sys.stderr.buffer, "utf-8", "backslashreplace", line_buffering=True)
+
+
+class _NotATerminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return False
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""What a launch of torchrun remembers when it restarts its workers: their run folder, or that the run has ended.
+"""State that a torchrun launch keeps across restarts of its workers: the run folder, or that the run has ended.
 
 torchrun starts all workers again, with the same arguments, when one of them has failed or been killed
-(`--max-restarts`). Without a memory, a new run would find its name taken by itself.
+(`--max-restarts`). Without this state, a new run would find its name taken by itself.
 """
 
 from __future__ import annotations

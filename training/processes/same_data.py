@@ -13,9 +13,9 @@ def check_same(what: str, value: Callable[[], object], processes: Processes) -> 
     """Raise UserError if machines differ in a value, e.g. because each has prepared data in a cache of its own."""
     if processes.world == 1:
         return
-    found = processes.gather(lambda: (value(), socket.gethostname()))
-    expected, main = found[0]
-    others = sorted({f"{name} (process {rank})" for rank, (each, name) in enumerate(found) if each != expected})
+    values = processes.gather(lambda: (value(), socket.gethostname()))
+    expected, main = values[0]
+    others = sorted({f"{name} (process {rank})" for rank, (each, name) in enumerate(values) if each != expected})
     if others:
         raise UserError(
             f"{what} of {', '.join(others)} differ from {main} (process 0): give all machines the same files and the"

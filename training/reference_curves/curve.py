@@ -15,9 +15,6 @@ from training.counters import Progress
 
 CURVES = Path(__file__).parent / "curves"
 
-KEPT = ("step", "seconds", "tokens", "train/loss", "val/loss", "val/bits_per_byte", "val/chrf", "val/bleu")
-"""Entries of metrics.jsonl that a curve contains, if the run has them."""
-
 WITHOUT_EFFECT = (
     *("name", "runs", "resume", "experiment", "seed", "attention"),
     *("data.path", "data.valid_path", "data.test_path", "data.cache"),
@@ -43,7 +40,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """The evaluations of a run, with what makes them comparable."""
+    """The evaluations of a reference run, with what makes another run comparable."""
 
     recipe: str
     points: Sequence[Point]
@@ -51,50 +48,49 @@ class Curve:
     """All settings with an effect, by dotted key."""
     data: Mapping[str, str]
     """Hashes of the tokenised splits `train` and `valid`."""
-    about: Mapping[str, Any]
-    """Machine, commit, threads and so on of a reference run."""
 
-    @property
-    def minutes(self) -> float | None:
-        """Return the budget of a run that is limited by time alone."""
-        return self.settings.get("trainer.minutes") if self.settings.get("trainer.steps") is None else None
+    def at(self, point: Point, settings: Mapping[str, Any]) -> tuple[float, float] | None:
+        """Return (step, loss) where a point of a run with these settings is compared: at the same step or, if both runs
+        have the same budget in minutes, after the same share of it, because the learning rate follows the budget.
 
-    def place(self, point: Point, by_time: bool) -> float:
-        """Return where a point is compared: its step, or the share of the time budget that is used."""
-        return min(1.0, point.seconds / (60 * (self.minutes or math.inf))) if by_time else point.step
-
-    def at(self, place: float, by_time: bool) -> tuple[float, float] | None:
-        """Return (step, loss) at a place, interpolated between the two nearest evaluations; None outside of them.
-
-        The loss is interpolated linearly in the logarithm of the place, as curves of losses bend less then.
+        Between two evaluations the loss is interpolated linearly in the logarithm of the step or share, as curves of
+        losses bend less then; None outside of them.
         """
-        for point in self.points:
-            if self.place(point, by_time) == place:
-                return point.step, point.loss
+        minutes = time_budget(self.settings)
+        budget = minutes if minutes == time_budget(settings) else None
+        wanted = place(point, budget)
+        for known in self.points:
+            if place(known, budget) == wanted:
+                return known.step, known.loss
         for before, after in pairwise(self.points):
-            low, high = self.place(before, by_time), self.place(after, by_time)
-            if low < place < high:
-                share = math.log(place / low) / math.log(high / low)
+            low, high = place(before, budget), place(after, budget)
+            if low < wanted < high:
+                share = math.log(wanted / low) / math.log(high / low)
                 return (
-                    before.step + (after.step - before.step) * (place - low) / (high - low),
+                    before.step + (after.step - before.step) * (wanted - low) / (high - low),
                     before.loss + (after.loss - before.loss) * share,
                 )
         return None
 
-    def compare(self, other: Curve) -> list[tuple[Point, tuple[float, float] | None]]:
-        """Return each point of another run with (step, loss) of this one at the same place: the same step or, if both
-        have the same budget in minutes, the same share of it, because the learning rate follows the budget."""
-        by_time = self.minutes is not None and self.minutes == other.minutes
-        return [(point, self.at(other.place(point, by_time), by_time)) for point in other.points]
-
-    def differences(self, other: Curve) -> list[str]:
+    def differences(self, settings: Mapping[str, Any], data: Mapping[str, str]) -> list[str]:
         """Return the settings of another run that make the comparison unfair, as `key=value`, and `other data`."""
-        default = all_settings(TrainConfig())  # for settings that a later version has added
-        keys = dict.fromkeys((*self.settings, *other.settings))
-        mine, theirs = default | dict(self.settings), default | dict(other.settings)
-        found = [f"{key}={theirs.get(key)}" for key in keys if mine.get(key) != theirs.get(key)]
-        data = [f"other {split} data" for split in self.data if self.data[split] != other.data.get(split)]
-        return [*found, *(data if not any(key.startswith(("data.", "tokenizer.")) for key in found) else [])]
+        default = all_settings(TrainConfig())  # for settings that are newer than the reference run
+        keys = dict.fromkeys((*self.settings, *settings))
+        mine, theirs = default | dict(self.settings), default | dict(settings)
+        different = [f"{key}={theirs.get(key)}" for key in keys if mine.get(key) != theirs.get(key)]
+        if any(key.startswith(("data.", "tokenizer.")) for key in different):
+            return different
+        return [*different, *(f"other {split} data" for split in self.data if self.data[split] != data.get(split))]
+
+
+def time_budget(settings: Mapping[str, Any]) -> float | None:
+    """Return the minutes of a run that is limited by time alone, else None."""
+    return settings.get("trainer.minutes") if settings.get("trainer.steps") is None else None
+
+
+def place(point: Point, minutes: float | None) -> float:
+    """Return where a point is compared: its step, or the share of the time budget that is used."""
+    return point.step if minutes is None else min(1.0, point.seconds / (60 * minutes))
 
 
 def effective_settings(config: TrainConfig) -> dict[str, Any]:
@@ -107,12 +103,12 @@ def effective_settings(config: TrainConfig) -> dict[str, Any]:
 
 def all_settings(config: object, prefix: str = "") -> dict[str, Any]:
     """Return the settings of a config by dotted key, except those of `WITHOUT_EFFECT`."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for field in fields(config):  # type: ignore[arg-type]
         key, value = prefix + field.name, getattr(config, field.name)
         if key not in WITHOUT_EFFECT:
-            found |= all_settings(value, f"{key}.") if is_dataclass(value) else {key: value}
-    return found
+            settings |= all_settings(value, f"{key}.") if is_dataclass(value) else {key: value}
+    return settings
 
 
 def reference(recipe: str | None) -> Curve | None:
@@ -121,20 +117,8 @@ def reference(recipe: str | None) -> Curve | None:
     if path is None:
         return None
     content = json.loads(path.read_text(encoding="utf-8"))
-    points = [Point(each["step"], each["seconds"], each["val/loss"]) for each in content.pop("evaluations")]
-    return Curve(content.pop("recipe"), points, content.pop("settings"), content.pop("data"), content)
-
-
-def to_json(curve: Curve, evaluations: Sequence[Mapping[str, Any]]) -> str:
-    """Return the content of a curve's file. evaluations: the lines of metrics.jsonl."""
-    kept = [
-        {key: round(each[key], 5) if isinstance(each[key], float) else each[key] for key in KEPT if key in each}
-        for each in evaluations
-    ]
-    lines = ",\n  ".join(json.dumps(each) for each in kept)
-    content = {"recipe": curve.recipe, **curve.about, "data": dict(curve.data), "settings": dict(curve.settings)}
-    text = json.dumps(content, indent=1, ensure_ascii=False)
-    return f'{text[:-2]},\n "evaluations": [\n  {lines}\n ]\n}}\n'
+    points = [Point(line["step"], line["seconds"], line["val/loss"]) for line in content["evaluations"]]
+    return Curve(content["recipe"], points, content["settings"], content["data"])
 
 
 def closing_lines(config: TrainConfig, data: Mapping[str, str], progress: Progress) -> list[str]:
@@ -143,17 +127,17 @@ def closing_lines(config: TrainConfig, data: Mapping[str, str], progress: Progre
     if curve is None or progress.evaluated_loss is None:
         return []
     point = Point(progress.evaluated_step, progress.evaluated_seconds, progress.evaluated_loss)
-    mine = Curve(curve.recipe, [point], effective_settings(config), {split: data[split] for split in curve.data}, {})
-    ((_, found),) = curve.compare(mine)
-    different = curve.differences(mine)
+    settings = effective_settings(config)
+    different = curve.differences(settings, data)
     unlike = f" (not like with like: {', '.join(different)})" if different else ""
-    if found is None:
+    match = curve.at(point, settings)
+    if match is None:
         last = curve.points[-1]
         return [
             f"val loss {point.loss:.4f} at step {point.step:,}; the reference run of {curve.recipe} has no evaluation"
             f" around that step, and ended with {last.loss:.4f} at step {last.step:,}{unlike}"
         ]
-    step, loss = found
+    step, loss = match
     where = "" if round(step) == point.step else f" at step {step:,.0f}, after the same share of the time"
     return [
         f"val loss {point.loss:.4f} at step {point.step:,}; the reference run of {curve.recipe} had {loss:.4f}{where}"

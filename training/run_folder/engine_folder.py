@@ -28,7 +28,7 @@ from interop.ctranslate.limits import FORMAT
 from model.config import ModelConfig
 from training.checkpoints.checksums import Checksum
 from training.checkpoints.loading import checkpoint_path
-from training.checkpoints.summary import SUMMARY, WEIGHTS, Checksums, read_summary
+from training.checkpoints.summary import SUMMARY, WEIGHTS, read_summary
 from training.run_folder.saved_config import load_config, named_runs
 from training.run_folder.tokenizers import load_tokenizers
 
@@ -95,8 +95,8 @@ def damage(folder: Path) -> str | None:
         if saved.keys() != {path.name for path in folder.iterdir()} - {CHECKSUMS}:
             return "it has other files than were written"
         for name, entry in saved.items():
-            if found := Checksum.from_json(entry).difference(folder / name):
-                return f"{name!a}: {found}"
+            if cause := Checksum.from_json(entry).difference(folder / name):
+                return f"{name!a}: {cause}"
     except FileNotFoundError as error:
         return f"there is no {Path(error.filename).name}"
     except OSError as error:
@@ -119,25 +119,19 @@ def store(folder: Path, write: Callable[[Path], object]) -> None:
 
 def name(checkpoint: Path, config: ModelConfig) -> str:
     """Return the name of the export of a checkpoint. Raises UserError if the checkpoint is damaged."""
-    weights = checksums(checkpoint)[WEIGHTS].to_json()
+    weights = (read_summary(checkpoint)[1].get(WEIGHTS) or Checksum.of(checkpoint / WEIGHTS)).to_json()
     content = json.dumps([FORMAT, weights, asdict(config)], sort_keys=True)
     return f"ctranslate2-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
 
-def checksums(checkpoint: Path) -> Checksums:
-    """Return the checksums of a checkpoint's files; older checkpoints do not contain them."""
-    _, found = read_summary(checkpoint)
-    return found if WEIGHTS in found else found | {WEIGHTS: Checksum.of(checkpoint / WEIGHTS)}
-
-
 def remove_stale(run: Path, config: ModelConfig) -> None:
     """Delete the exports of weights that no checkpoint of the run has, and what killed processes have left."""
-    kept = set()
+    current = set()
     for summary in run.glob(f"checkpoints/*/{SUMMARY}"):
         with suppress(UserError, OSError):
-            kept.add(name(summary.parent, config))
+            current.add(name(summary.parent, config))
     for path in (run / ENGINE).glob("ctranslate2-*"):
-        if path.name not in kept:
+        if path.name not in current:
             shutil.rmtree(path, ignore_errors=True)
     for path in (run / ENGINE).glob(".ctranslate2-*"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Where a new run starts from (`init_from`): another run, or a folder of Hugging Face transformers."""
+"""Origin of a new run (`init_from`): another run, or a folder of Hugging Face transformers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN = ("dropout", "attention_dropout")
 
 @dataclass(frozen=True)
 class Origin:
-    """What a new run inherits."""
+    """Task, model and tokenizer that a new run inherits."""
 
     task: str
     model: ModelConfig

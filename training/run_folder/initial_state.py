@@ -154,7 +154,6 @@ def restore(start: StartingPoint, trainer: Trainer, data: Prepared, changes: Seq
     if progress.evaluated_step and not (run / "checkpoints" / "best").exists():
         progress.forget_best()
         notes.append("note: the best checkpoint up to this step is gone: the best loss is reset")
-    # Older checkpoints contain only the key of the training data.
     before = dict(zip(data.keys, saved_keys, strict=False))
     changed = {part for part, key in before.items() if key != data.keys[part]}
     if "train" in changed:

@@ -68,9 +68,9 @@ class RunLog:
 
     def scalars(self, values: Mapping[str, float | None], step: int) -> None:
         """Write points of TensorBoard curves, except None. `train/loss` and `val/loss` share the chart `loss`."""
-        found = {"loss" if tag == "train/loss" else tag: value for tag, value in values.items() if value is not None}
-        validation_loss = found.pop("val/loss", None)
-        self.show(Summary(value=[summary.scalar(tag, value).value[0] for tag, value in found.items()]), step)
+        curves = {"loss" if tag == "train/loss" else tag: value for tag, value in values.items() if value is not None}
+        validation_loss = curves.pop("val/loss", None)
+        self.show(Summary(value=[summary.scalar(tag, value).value[0] for tag, value in curves.items()]), step)
         if validation_loss is not None:
             self.show(summary.scalar("loss", validation_loss), step, self.validation)
 
@@ -85,16 +85,16 @@ class RunLog:
             yield
         finally:
             self.held = None
-        for events, shown, step in held:
-            events.add_summary(shown, step)
+        for events, values, step in held:
+            events.add_summary(values, step)
 
-    def show(self, shown: Summary, step: int, events: EventFile | None = None) -> None:
+    def show(self, values: Summary, step: int, events: EventFile | None = None) -> None:
         """Write a summary to TensorBoard, immediately or at the end of `whole_or_nothing`."""
         events = events or self.events
         if self.held is None:
-            events.add_summary(shown, step)
+            events.add_summary(values, step)
         else:
-            self.held.append((events, shown, step))
+            self.held.append((events, values, step))
 
     def metrics(self, record: dict) -> None:
         """Write one line of metrics.jsonl and flush it: an evaluation recorded in a checkpoint is not repeated."""
@@ -103,8 +103,8 @@ class RunLog:
 
     def settings(self, name: str, values: dict[str, float | str]) -> None:
         """Write the settings to TensorBoard's HParams tab, which also lists the last point of every curve."""
-        shown = {key: as_unicode(value) if isinstance(value, str) else value for key, value in values.items()}
-        self.show(hparams_pb(shown, trial_id=as_unicode(name)), 0)
+        texts = {key: as_unicode(value) if isinstance(value, str) else value for key, value in values.items()}
+        self.show(hparams_pb(texts, trial_id=as_unicode(name)), 0)
 
     def markdown(self, tag: str, text: str, step: int) -> None:
         """Write to TensorBoard's Text tab, which sorts by tag: about, results, samples, settings, tables, versions."""
@@ -170,14 +170,14 @@ def truncate_metrics(path: Path, step: int) -> int:
     """Drop lines after `step` and lines truncated by a kill or a power failure -> the number of kept lines."""
     if not path.exists():
         return 0
-    content, kept = path.read_bytes(), []
+    content, lines_kept = path.read_bytes(), []
     for line in content.splitlines():
         with suppress(ValueError, TypeError, KeyError):  # not JSON, or not a metrics record
             if json.loads(line)["step"] <= step:
-                kept.append(line + b"\n")
-    if (whole := b"".join(kept)) != content:
+                lines_kept.append(line + b"\n")
+    if (whole := b"".join(lines_kept)) != content:
         write_whole(path, whole)
-    return len(kept)
+    return len(lines_kept)
 
 
 def finite(record: dict) -> dict:

@@ -31,7 +31,7 @@ def create(config: TrainConfig) -> Iterator[Path]:
     the name is taken."""
     run = make_folder(config)
     with locked(run):
-        for path in leavings(run):
+        for path in files_of_failed_start(run):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         link = run / ".tmp-link"
         try:  # exFAT and some network shares lack the links that a checkpoint needs
@@ -78,20 +78,20 @@ def check_free(config: TrainConfig) -> None:
     run = expanded(config.runs) / (config.name or "")
     if config.name is None or not run.exists():
         return
-    leavings(run)
+    files_of_failed_start(run)
     if (run / ".lock").exists():
         with locked(run):
             pass
 
 
-def leavings(run: Path) -> list[Path]:
+def files_of_failed_start(run: Path) -> list[Path]:
     """Return the files of a run that ended before its first checkpoint; raises UserError if `run` is anything else."""
     if run.is_dir():
-        found = [path for path in run.iterdir() if path.name not in (".lock", "log.txt")]
-        known = all(any(fnmatch(path.name, pattern) for pattern in OF_A_START) for path in found)
+        paths = [path for path in run.iterdir() if path.name not in (".lock", "log.txt")]
+        known = all(any(fnmatch(path.name, pattern) for pattern in OF_A_START) for path in paths)
         saved = [path for path in run.glob("checkpoints/*") if not path.name.startswith((".tmp-", "weights-"))]
-        if known and not saved and ((run / ".lock").exists() or not found):
-            return found
+        if known and not saved and ((run / ".lock").exists() or not paths):
+            return paths
     if has_checkpoint(run):
         raise UserError(f"{run} already exists: continue it with resume={run}, or choose another name=…")
     raise UserError(f"{run} already exists, without a checkpoint to resume from: delete it, or choose another name=…")

@@ -20,12 +20,20 @@ from configs.run_contents import check_contents
 from training.config import CHOICES, TrainConfig
 
 FORMAT = 2
-"""Version of the weight semantics, stored in every config.yaml. Since version 2 rotary positions rotate entries i and i
-+ D/2 of a head as a pair; before (files without a version) 2i and 2i + 1. Weights of another version load, but produce
-garbage."""
+"""Version of the weight semantics, stored in every config.yaml: rotary positions rotate entries i and i + D/2 of a head
+as a pair. Weights of another version load, but produce garbage."""
 
-REMOVED = ("trainer.skip_limit", "trainer.r_drop", "model.word_dropout")
-"""Settings that the config of an older run may have, and that no longer exist."""
+REMOVED = {
+    "trainer.skip_limit": ...,
+    "trainer.r_drop": ...,
+    "model.word_dropout": ...,
+    "model.norm_gain": True,
+    "model.rotary_fraction": 1.0,
+    "model.embedding_norm": False,
+    "model.logit_cap": None,
+}
+"""Settings that the config of a run may have and that no longer exist, with the only value that this program can
+compute; `...` for any, of settings that matter in training alone."""
 
 
 def to_yaml(config: TrainConfig) -> str:
@@ -58,14 +66,12 @@ def load_config(run: Path) -> TrainConfig:
         loaded = yaml.load(path.read_text(encoding="utf-8"), _PlainLoader)
         if not isinstance(loaded, dict) or not loaded:
             raise UserError(f"{path}: is empty; copy the run again")
-        version = loaded.pop("format", 1)
-        if isinstance(loaded.get("data"), dict):
-            loaded["data"].setdefault("valid_tokens", None)  # older runs had no limit; a limit changes the loss
-        if isinstance(loaded.get("model"), dict):  # in older runs, qk_norm meant cross-attention too
-            loaded["model"].setdefault("cross_qk_norm", loaded["model"].get("qk_norm", True))
-        for group, name in (key.split(".") for key in REMOVED):
-            if isinstance(loaded.get(group), dict):
-                loaded[group].pop(name, None)
+        version = loaded.pop("format", None)
+        for key, only in REMOVED.items():
+            group, name = key.split(".")
+            value = loaded[group].pop(name, only) if isinstance(loaded.get(group), dict) else only
+            if only is not ... and value != only:
+                raise UserError(f"{path}: {key}={value} no longer exists: use the version of this program that trained it")
         loaded = OmegaConf.create(literal(loaded))
         if missing := sorted(OmegaConf.missing_keys(loaded)):
             raise UserError(f"{path}: {missing[0]}=??? marks a missing value; set it, or delete the line")
@@ -74,19 +80,14 @@ def load_config(run: Path) -> TrainConfig:
         cause = str(error).strip() or type(error).__name__
         raise UserError(f"{path}: cannot be read as a config: {cause.splitlines()[0]}") from error
     assert isinstance(config, TrainConfig)
-    if not isinstance(version, int) or version > FORMAT:
+    if version != FORMAT:
         raise UserError(
-            f"{run}: was written by a newer version of this program (format {version}, here {FORMAT}): use that version"
+            f"{run}: was written by another version of this program (format {version}, here {FORMAT}): use that version"
         )
-    if config.model.position == "rotary" and version != FORMAT:
-        raise UserError(
-            f"{run}: was trained with a different pairing of rotary positions (format {version}, now {FORMAT}), so its"
-            " weights would produce garbage: train it again, or use the version of this program that trained it"
-        )
-    if found := [f"task={config.task}: must be gpt or translate"] if config.task not in CHOICES["task"] else []:
-        raise UserError(f"{path}: {found[0]}")
-    if found := model.config.problems(config.model):  # other settings may be changed on resume, and are checked then
-        raise UserError(*(f"{path}: {problem}" for problem in found))
+    if messages := [f"task={config.task}: must be gpt or translate"] if config.task not in CHOICES["task"] else []:
+        raise UserError(f"{path}: {messages[0]}")
+    if messages := model.config.problems(config.model):  # other settings may be changed on resume, and are checked then
+        raise UserError(*(f"{path}: {problem}" for problem in messages))
     return config
 
 

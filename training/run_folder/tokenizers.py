@@ -45,7 +45,7 @@ def save_source_alphabet(rows: Any, run: Path) -> None:
 
 
 def load_source_alphabet(run: Path) -> frozenset[str] | None:
-    """Load the characters of a translator's training sources; None if the file is missing (older runs) or damaged."""
+    """Load the characters of a translator's training sources; None if the file is missing or damaged."""
     try:
         return frozenset((run / "source_alphabet.txt").read_text(encoding="utf-8").strip()) or None
     except (OSError, UnicodeDecodeError):

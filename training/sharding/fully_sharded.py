@@ -132,12 +132,12 @@ class FullyShardedWeights(DividedWeights):
     @torch.no_grad()
     def whole(self, kind: str, own: list[Tensor], *, matrices: bool = False) -> Named:
         """As in DividedWeights."""
-        found: Named = {}
+        tensors: Named = {}
         for name, rows in zip(self.single.names(kind), own, strict=True):
             collected = self._collected(name, rows)
             if self.processes.is_main:
-                found[name] = collected.cpu()
-        return found
+                tensors[name] = collected.cpu()
+        return tensors
 
     def parts_of(self, kind: str, named: Named, *, matrices: bool = False) -> Callable[[int], list[Tensor]]:
         """As in DividedWeights."""
@@ -203,12 +203,12 @@ class RowExchange:
         theirs = [[index for index, owner in enumerate(self.owners) if owner == other] for other in range(world)]
         shapes = [[self._shape(index, rank) for index in indices] for indices in theirs]
         received = self.processes.all_to_all(sent, shapes, like)
-        found = {
+        owned = {
             index: part
             for indices, parts in zip(theirs, received, strict=True)
             for index, part in zip(indices, parts, strict=True)
         }
-        return [found[index] for index in range(len(self.shapes))]
+        return [owned[index] for index in range(len(self.shapes))]
 
     def _shape(self, index: int, rank: int) -> torch.Size:
         """Return the shape of a process's rows of a matrix."""

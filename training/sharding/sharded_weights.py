@@ -123,14 +123,14 @@ class DividedWeights(Weights):
             return
         masters, average = self.loaded or ({}, {})
         for kind in SECTIONS:
-            self._deal(kind, masters, self.own_masters[kind])
+            self._scatter(kind, masters, self.own_masters[kind])
             if self.own_average is not None:
-                self._deal(kind, average, self.own_average[kind])
+                self._scatter(kind, average, self.own_average[kind])
         self.updates = processes.broadcast(lambda: self.updates)
         self.loaded = None
         self.exchange_weights()
 
-    def _deal(self, kind: str, named: Named, into: list[Tensor], *, matrices: bool = False) -> None:
+    def _scatter(self, kind: str, named: Named, into: list[Tensor], *, matrices: bool = False) -> None:
         """Give each process its part of whole tensors, which the main process has. Collective.
 
         into: tensors in the order of `updated(kind)`, or, with `matrices`, in that of `matrices(kind)`.
@@ -141,31 +141,31 @@ class DividedWeights(Weights):
             assert parts is not None, "called in the main process only"
             return torch.cat([torch.empty(0), *(part.reshape(-1) for part in parts(rank))])
 
-        sizes = [each.numel() for each in into]
+        sizes = [tensor.numel() for tensor in into]
         flat = torch.empty(sum(sizes), device=self.everything[0].device)
         self.processes.scatter_tensors(part_of, flat)
-        for each, part in zip(into, flat.split(sizes), strict=True):
-            each.copy_(part.view(each.shape))
+        for tensor, part in zip(into, flat.split(sizes), strict=True):
+            tensor.copy_(part.view(tensor.shape))
 
     def _named(self, parts: Parts) -> Named:
-        found: Named = {}
+        named: Named = {}
         for kind in SECTIONS:
-            found |= self.whole(kind, parts[kind])
-        return {name: found[name] for name in self.single.shapes if name in found}
+            named |= self.whole(kind, parts[kind])
+        return {name: named[name] for name in self.single.shapes if name in named}
 
     def saved_states(self, states: list[State], part: OptimizerPart) -> list[State]:
         """As in Weights; empty except in the main process."""
-        found: list[State] = []
+        saved: list[State] = []
         for kind, own in self._by_kind(states, part).items():
             named = {key: self.whole(kind, [state[key] for state in own], matrices=part.matrices) for key in part.state}
             if not self.processes.is_main:
                 continue
             if part.matrices:
-                found += [{key: named[key][name] for key in part.state} for name in self.single.names(kind)]
+                saved += [{key: named[key][name] for key in part.state} for name in self.single.names(kind)]
             else:
                 rest = own[0] if own else {"step": torch.zeros(())}
-                found.append(rest | {key: self._section(kind, named[key]) for key in part.state})
-        return found
+                saved.append(rest | {key: self._section(kind, named[key]) for key in part.state})
+        return saved
 
     def load_states(self, optimizer: StatefulOptimizer, saved: list[State], part: OptimizerPart) -> None:
         """As in Weights, in the main process; `follow_states` gives every process its part."""
@@ -187,7 +187,7 @@ class DividedWeights(Weights):
         for number, (kind, own) in enumerate(self._by_kind(optimizer.state_dict(), part).items()):
             for key in part.state:
                 named = {} if saved is None else self._loaded_state(saved, part, kind, key)
-                self._deal(kind, named, [state[key] for state in own], matrices=part.matrices)
+                self._scatter(kind, named, [state[key] for state in own], matrices=part.matrices)
             if not part.matrices:
                 for state in own:
                     state["step"].fill_(counts[number])

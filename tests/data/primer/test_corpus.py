@@ -23,7 +23,7 @@ from data.primer.plots import PLOTS
 from data.primer.splits import SPLITS, held_out, parts, quotas
 from data.primer.storyteller import Teller
 from data.primer.stream import Combinations, Drawn
-from training.evaluation.coreference import told
+from training.evaluation.coreference import without_questions
 
 Row = dict[str, Any]
 SIDES = {"sentences": ("source", "target"), "stories": ("text", "japanese")}
@@ -97,7 +97,7 @@ def test_one_english_sentence_has_one_translation() -> None:
 
 def test_stories_have_four_to_twelve_sentences() -> None:
     """Guards against plots whose branches add up to more than the context of a small model."""
-    lengths = Counter(told(row, row["text"]).count(".") for row in some("stories", 1500))
+    lengths = Counter(without_questions(row, row["text"]).count(".") for row in some("stories", 1500))
     assert set(lengths) == set(range(4, 13))
     assert sum(lengths[count] for count in range(9, 13)) > 0.1 * len(some("stories", 1500))
 
@@ -157,7 +157,7 @@ def text(row: Row, kind: str) -> list[str]:
     english, japanese = (row[side] for side in SIDES[kind])
     if kind == "sentences" or not row["questions"]:
         return [english, japanese]
-    return [told(row, english), re.split(r"(?<=。)[^。]*か。", japanese)[0]]
+    return [without_questions(row, english), re.split(r"(?<=。)[^。]*か。", japanese)[0]]
 
 
 @pytest.mark.parametrize("kind", ["sentences", "stories"])

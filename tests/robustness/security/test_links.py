@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 OCCASIONAL = """
     .lock .tmp-link .config.yaml.0123abcd test.json trace.json bad_batch.json translations.txt heads.importance.txt
-    reference_curve.svg engine engine/ctranslate2-0123456789abcdef engine/.ctranslate2-0123456789abcdef.0123abcd
+    engine engine/ctranslate2-0123456789abcdef engine/.ctranslate2-0123456789abcdef.0123abcd
     engine/ctranslate2-0123456789abcdef/model.bin evaluation evaluation/test.json evaluation/valid.json
     evaluation/test.step-6.json val val/events.out.tfevents.1.x events.out.tfevents.1.x checkpoints/.tmp-step-00000009
     checkpoints/step-00000099 checkpoints/weights-00000000 checkpoints/.tmp-last attention/.step_1.0123abcd
@@ -41,7 +41,6 @@ PROGRAMS = {
     "evaluate": ["evaluate.py", "run=runs/gpt", "split=valid", "resamples=100"],
     "export": ["export.py", "run=runs/gpt", "to=exported"],
     "start from": ["train.py", *TINY, "init_from=runs/gpt", "name=new", "trainer.test=false"],
-    "reference curve": ["training.reference_curves", "run=runs/gpt", "recipe=demo_gpt"],
     "list maps": ["attention_maps", "list", "runs"],
     "list heads": ["attention_maps", "heads", "runs/gpt"],
     "show maps": ["attention_maps", "show", "runs/gpt"],
@@ -56,7 +55,6 @@ WRITES = {
     "generate by torch": "attention",
     "generate by CTranslate2": "engine",
     "evaluate": "evaluation",
-    "reference curve": "reference_curve.svg",
 }
 """Beginnings of what a program writes in a run: links in its place are tried one by one; those in place of the rest,
 which may be read, at once, since the program does its whole work."""
@@ -142,14 +140,9 @@ def within(seconds: int) -> Iterator[None]:
 def commands() -> dict[str, Callable[[], None]]:
     """Return the programs by the first word of their command line."""
     from attention_maps.__main__ import guarded
-    from configs.program import run_guarded
-    from training.reference_curves import __main__ as curves
 
     maps: Callable[[], None] = lambda: sys.exit(guarded(sys.argv[1:]))  # noqa: E731
-    return COMMANDS | {
-        "attention_maps": maps,
-        "training.reference_curves": lambda: run_guarded(lambda: curves.main(sys.argv[1:])),
-    }
+    return COMMANDS | {"attention_maps": maps}
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "second name", "nothing"])

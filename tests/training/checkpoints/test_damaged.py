@@ -1,6 +1,5 @@
 """Damaged checkpoints: found by their checksums, set aside on resume, and replaced by the last good one."""
 
-import json
 import random
 import shutil
 import sys
@@ -18,7 +17,7 @@ from training.checkpoints.files import load_state, load_weights, write_weights
 from training.checkpoints.folder import record_evaluation, save_checkpoint
 from training.checkpoints.loading import read_checkpoint, set_aside
 from training.checkpoints.snapshot import Snapshot
-from training.checkpoints.summary import Damaged, read_summary
+from training.checkpoints.summary import Damaged
 
 FILES = ("weights.safetensors", "state.pt", "state.json")
 
@@ -50,7 +49,7 @@ def test_a_changed_bit_anywhere_is_found(name: str, tmp_path: Path) -> None:
     notice a changed bit in a tensor or a digit."""
     checkpoint = written(tmp_path, 10)
     whole = (checkpoint / name).read_bytes()
-    for position in random.Random(0).sample(range(len(whole)), 150):
+    for position in random.Random(0).sample(range(len(whole)), 40):
         flip(checkpoint / name, position)
         if name == "state.json" and whole[position : position + 1] in b" \n":
             continue  # between two values
@@ -92,17 +91,6 @@ def test_if_none_is_intact_all_are_named(tmp_path: Path) -> None:
         read_checkpoint(tmp_path, "last")
 
 
-def test_what_cannot_be_opened_is_not_damaged(tmp_path: Path) -> None:
-    """Guards against setting an intact checkpoint aside because of permissions or a network file system."""
-    written(tmp_path, 10)
-    state = written(tmp_path, 20) / "state.pt"
-    state.unlink()
-    state.symlink_to(state.name)  # to itself, which the system refuses to open
-    with pytest.raises(UserError, match=r"state\.pt: cannot be read \(Too many levels of symbolic links\)$") as raised:
-        read_checkpoint(tmp_path, "last", with_state=True)
-    assert not isinstance(raised.value, Damaged)
-
-
 def test_an_intact_file_that_does_not_load_is_not_damaged(tmp_path: Path) -> None:
     """Guards against blaming the disk for a file that another version of torch, or somebody else, has written."""
     checkpoint = written(tmp_path, 10)
@@ -112,16 +100,6 @@ def test_an_intact_file_that_does_not_load_is_not_damaged(tmp_path: Path) -> Non
     save_checkpoint(tmp_path / "checkpoints", 10, foreign, {"step": 10}, keep=0)
     with pytest.raises(UserError, match=r"state\.pt: cannot be loaded .*although its checksum is right"):
         read_checkpoint(tmp_path, "last", with_state=True)
-
-
-def test_an_older_checkpoint_without_checksums_loads(tmp_path: Path) -> None:
-    """Guards runs that were saved before checksums."""
-    checkpoint = written(tmp_path, 10)
-    progress, checksums = read_summary(checkpoint)
-    assert set(checksums) == {"weights.safetensors", "state.pt"}
-    (checkpoint / "state.json").write_text(json.dumps(progress), encoding="utf-8")
-    assert read_summary(checkpoint) == ({"step": 10, "best_loss": 1.25}, {})
-    assert read_checkpoint(tmp_path, "last", with_state=True).step == 10
 
 
 def test_what_was_set_aside_is_never_replaced_or_deleted(tmp_path: Path) -> None:
@@ -170,9 +148,7 @@ RECIPE += ["schedule=constant", "trainer.limit_evaluations=false"]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("links", ["links", "no links", "links resolved"])
-def test_a_resume_sets_the_damaged_checkpoint_aside_and_repeats_its_steps_to_the_last_bit(
-    links: str, command: Command, tmp_path: Path
-) -> None:
+def test_resume_renames_damaged_checkpoint_and_repeats_its_steps(links: str, command: Command, tmp_path: Path) -> None:
     """Guards against a run lost to one damaged file, a damaged file deleted, and other results afterwards; in a run
     that was copied without its links too, or with files in their place."""
     assert command(train_command, *RECIPE, "name=straight", "trainer.steps=8")[0] == 0
@@ -191,11 +167,11 @@ def test_a_resume_sets_the_damaged_checkpoint_aside_and_repeats_its_steps_to_the
         copied.rename(run)
         bad = checkpoints / "last"
         flip(checkpoints / "step-00000006" / "weights.safetensors", 3000)
-    code, said, _ = command(train_command, "resume=runs/run", "trainer.steps=8")
+    code, output, _ = command(train_command, "resume=runs/run", "trainer.steps=8")
     assert code == 0
     assert (
         f"warning: {bad} is damaged (state.pt: its content is not what was written: the checksum differs): renamed to"
-        f" damaged-{bad.name}; training resumes from step-00000004\n" in said.replace(f"{tmp_path}/", "")
+        f" damaged-{bad.name}; training resumes from step-00000004\n" in output.replace(f"{tmp_path}/", "")
     )
     assert (checkpoints / f"damaged-{bad.name}" / "state.pt").is_file()
     assert curve(run) == curve(Path("runs/straight"))
@@ -205,9 +181,7 @@ def test_a_resume_sets_the_damaged_checkpoint_aside_and_repeats_its_steps_to_the
 
 
 @pytest.mark.slow
-def test_a_step_that_the_user_names_is_not_replaced_and_other_programs_only_read(
-    command: Command, tmp_path: Path
-) -> None:
+def test_named_step_is_not_replaced_by_another(command: Command, tmp_path: Path) -> None:
     """Guards against training from another step than requested, which would delete later ones; and against files
     renamed by generation or by a run that only takes the weights."""
     assert command(train_command, *RECIPE, "name=run")[0] == 0
@@ -226,9 +200,9 @@ def test_a_step_that_the_user_names_is_not_replaced_and_other_programs_only_read
     code, text, error = command(generate_command, "run=runs/run", "prompt=The", "max_tokens=5")
     assert (code, text[:3]) == (0, "The")
     assert f"{noted} step-00000004 is used instead\n" in error
-    code, said, _ = command(train_command, *RECIPE, "name=new", "init_from=runs/run")
+    code, output, _ = command(train_command, *RECIPE, "name=new", "init_from=runs/run")
     assert code == 0
-    assert f"{noted} step-00000004 is used instead\n" in said
+    assert f"{noted} step-00000004 is used instead\n" in output
     assert sorted(bad.parent.rglob("*")) == before
     flip(bad.with_name("step-00000004") / "weights.safetensors", 5000)
     for arguments in ((generate_command, "run=runs/run", "prompt=The"), (train_command, "resume=runs/run")):

@@ -35,8 +35,9 @@ def meanwhile(run: Path, sign: str, change: Callable[[], None]) -> threading.Thr
     return thread
 
 
-@pytest.mark.parametrize("replaced", [False, True])
-@pytest.mark.parametrize(("sign", "every"), [(FIRST_STEPS, 1000), (FIRST_CHECKPOINT, 3)])
+@pytest.mark.parametrize(
+    ("sign", "every", "replaced"), [(FIRST_STEPS, 1000, False), (FIRST_STEPS, 1000, True), (FIRST_CHECKPOINT, 3, True)]
+)
 def test_a_run_that_is_renamed_is_saved_under_its_new_name(
     in_process: Run, tmp_path: Path, sign: str, every: int, replaced: bool
 ) -> None:

@@ -29,9 +29,7 @@ class Saving(Listed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"ema": 0.9}])
-def test_a_checkpoint_holds_one_step_although_training_continues_while_it_is_written(
-    settings: dict, tmp_path: Path
-) -> None:
+def test_checkpoint_is_consistent_while_training_continues(settings: dict, tmp_path: Path) -> None:
     """Guards against weights, moments or averages of the next step in a checkpoint: a resume would give other results.
 
     The files take longer to write than a step takes to reach its update.
@@ -69,7 +67,7 @@ def pad_state(each: Trainer, numbers: int) -> None:
     each.saver.contents = padded
 
 
-def test_an_update_waits_for_the_state_and_copies_the_weights_that_are_not_written() -> None:
+def test_update_waits_for_state_and_copies_unwritten_weights() -> None:
     """Guards against a second copy of the moments in memory, and weights that change while they are written."""
     names = "abcd"
     live = {name: torch.full((1 << 20,), float(number)) for number, name in enumerate(names)}

@@ -11,7 +11,7 @@ from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT
-from training.evaluation.answers import answer_report, asked, score_answers
+from training.evaluation.answers import answer_report, questions_of, score_answers
 from training.evaluation.coreference import HEURISTICS, answers, share
 
 STORIES = rows("stories", 60, seed=3)
@@ -48,7 +48,7 @@ def tokenizer() -> Tokenizer:
 def test_the_answer_is_what_follows_the_question(tokenizer: Tokenizer) -> None:
     """Guards against an answer without its full stop, or with a part of the question."""
     for row in ASKED:
-        for one, question in zip(asked(tokenizer, row), row["questions"], strict=True):
+        for one, question in zip(questions_of(tokenizer, row), row["questions"], strict=True):
             before = row["text"][: question[1] - 1]
             assert tokenizer.decode(one.document[1 : one.start]) == before
             assert one.document[1 : one.start] == tokenizer.encode(before)  # as generate.py does with a prompt

@@ -49,7 +49,7 @@ def make(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
     return build
 
 
-def test_what_decorates_an_evaluation_may_fail_and_what_measures_may_not(
+def test_optional_parts_of_an_evaluation_may_fail(
     make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against a run that ends because its maps cannot be written, and a missing validation loss without an
@@ -75,7 +75,7 @@ def test_what_decorates_an_evaluation_may_fail_and_what_measures_may_not(
 
 
 @pytest.mark.slow
-def test_tabs_and_line_breaks_inside_a_text_do_not_break_the_table_of_translations(tmp_path: Path) -> None:
+def test_tabs_and_line_breaks_are_escaped_in_translation_table(tmp_path: Path) -> None:
     """Guards against rows of two or four cells in `translations.test.tsv`."""
     rows = [{"source": f"a\tb {n}", "target": f"c\nd\\{n}"} for n in range(40)]
     path = tmp_path / "pairs.jsonl"
@@ -95,9 +95,7 @@ def test_tabs_and_line_breaks_inside_a_text_do_not_break_the_table_of_translatio
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["gpt", "translate"])
-def test_the_terminal_gets_a_line_for_each_long_table_and_a_file_the_table(
-    task: str, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_long_tables_go_to_files(task: str, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against a hundred lines of tables at the end of a run, which hide the results."""
     evaluator = make(task, importance=True)
     evaluator.test(1)

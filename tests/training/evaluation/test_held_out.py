@@ -23,7 +23,7 @@ from training.evaluation.head_importance import head_importance
 from training.evaluation.head_scores import antecedent_scores
 from training.evaluation.held_out import held_out_loss
 from training.evaluation.pronouns import choice, score_pronouns
-from training.evaluation.translation_baselines import baselines
+from training.evaluation.translation_scores import baselines
 
 STORIES = rows("stories", 8, seed=3)
 WIDE = 40_000

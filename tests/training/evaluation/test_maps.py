@@ -298,7 +298,7 @@ def test_images_of_a_long_run_grow_with_the_logarithm_of_its_evaluations() -> No
     assert all(is_chosen(number, None) for number in range(1, 1001))
 
 
-def test_which_evaluation_draws_an_image_or_curves_is_counted_over_resumes(
+def test_image_schedule_counts_evaluations_across_resumes(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against a run that draws all images again after every resume."""

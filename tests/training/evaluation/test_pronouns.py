@@ -12,7 +12,7 @@ from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT
-from training.evaluation.coreference import HEURISTICS, pronouns, share, told, turns
+from training.evaluation.coreference import HEURISTICS, pronouns, share, turns, without_questions
 from training.evaluation.pronouns import Choice, answer_choice, choice, log_probabilities, score_pronouns
 
 STORIES = rows("stories", 60, seed=3)
@@ -47,7 +47,7 @@ def test_each_candidate_stands_in_place_of_the_pronoun() -> None:
                 name = row["names"][referent]
                 assert first == row["text"][: turn.start].removesuffix(" ")
                 # Without the questions, which would give the antecedent away.
-                assert rest.lower() == f" {name}{told(row, row['text'])[turn.end :]}".lower()
+                assert rest.lower() == f" {name}{without_questions(row, row['text'])[turn.end :]}".lower()
                 assert "?" not in rest
                 assert rest[1].isupper() == (row["text"][turn.start].isupper() or name[0].isupper())
                 assert name.startswith("the ") or name[0].isupper()
@@ -57,7 +57,7 @@ def test_a_turn_is_asked_about_and_keeps_its_pronoun() -> None:
     """Guards against a story that names the antecedent, and against an answer that is improbable for its form."""
     asked = 0
     for row in STORIES:
-        story = told(row, row["text"])
+        story = without_questions(row, row["text"])
         for turn, question in zip(turns(row, row["text"]), row["turn_questions"], strict=True):
             if not question:
                 continue

@@ -6,8 +6,7 @@ from data.config import TokenizerConfig
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from generation.translation_result import decoded
 from training.evaluation.reports.translation import Translated, all_metrics
-from training.evaluation.translation_baselines import constant_sentence
-from training.evaluation.translation_scores import score, signatures
+from training.evaluation.translation_scores import constant_sentence, score, signatures
 
 
 def test_bleu_counts_characters_and_names_it() -> None:

@@ -32,7 +32,7 @@ for mapping in re.split(r"\\n(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps")
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="asks glibc on Linux")
-def test_huge_pages_are_asked_for_where_large_tensors_will_lie_and_no_memory_is_taken() -> None:
+def test_huge_pages_are_requested_without_using_memory() -> None:
     """Guards against a reservation that uses memory, or marks addresses that no tensor receives."""
     ran = subprocess.run(
         [sys.executable, "-c", SCRIPT], cwd=ROOT, env=environment(), capture_output=True, text=True, check=True

@@ -84,7 +84,7 @@ def test_the_norm_of_many_entries_is_exact() -> None:
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
-def test_the_long_tensors_are_updated_as_torch_updates_parameters_one_by_one(kind: str) -> None:
+def test_flat_update_matches_torch_per_parameter(kind: str) -> None:
     """Guards against gradients assigned to another parameter, and padding that changes the norm."""
     model, weights, optimizer = build(kind, clip=0.5, lr=1e-2)
     alone, config = Small(), OptimConfig()
@@ -121,7 +121,7 @@ def test_the_long_tensors_are_updated_as_torch_updates_parameters_one_by_one(kin
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon", "scion"])
-def test_restored_optimiser_takes_the_same_next_step_but_at_the_new_peak_rate(kind: str) -> None:
+def test_restored_optimiser_takes_the_same_step_at_the_new_rate(kind: str) -> None:
     """Guards against `resume=… optim.lr=…` without effect, and moments that are reset."""
     first, weights, optimizer = build(kind)
     for _ in range(3):
@@ -141,17 +141,15 @@ def test_restored_optimiser_takes_the_same_next_step_but_at_the_new_peak_rate(ki
 
 
 def test_a_state_of_another_optimiser_is_refused_in_words() -> None:
-    """Guards against a traceback, or silently wrong moments, when a run of an older version is resumed."""
+    """Guards against a traceback, or silently wrong moments, at a resume with another optimiser."""
     _, _, adamw = build("adamw")
     _, _, muon = build("muon")
     _, _, scion = build("scion")
-    plain = torch.optim.AdamW(Small().parameters()).state_dict()  # what older versions saved
     for optimizer, states in (
         (muon, adamw.state_dict()),
         (adamw, muon.state_dict()),
         (scion, muon.state_dict()),
         (muon, scion.state_dict()),
-        (adamw, [plain]),
     ):
         with pytest.raises(UserError, match=r"optim\.kind"):
             optimizer.load_state_dict(states)

@@ -81,9 +81,7 @@ def test_an_error_of_the_user_is_one_message(tmp_path: Path, book: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("worker", [None, 1])
-def test_a_signal_to_torchrun_or_to_one_worker_saves_once_and_ends_all(
-    worker: int | None, tmp_path: Path, book: Path
-) -> None:
+def test_signal_to_torchrun_or_worker_saves_once(worker: int | None, tmp_path: Path, book: Path) -> None:
     """Guards against work lost when a node is preempted, a restart of what was told to stop, and workers that stay
     behind."""
     code, output = disturbed(
@@ -107,7 +105,7 @@ def test_a_signal_to_torchrun_or_to_one_worker_saves_once_and_ends_all(
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_restarted_and_the_run_ends_as_if_undisturbed(tmp_path: Path, book: Path) -> None:
+def test_killed_worker_is_restarted_bit_exactly(tmp_path: Path, book: Path) -> None:
     """Guards against a restarted command that finds the name of its run taken, or begins again; the dropout masks of
     all processes are compared too, since the curves must be equal to the last bit."""
     settings = [*SETTINGS, "trainer.steps=60", "trainer.evaluate_every=20"]
@@ -133,9 +131,7 @@ def test_a_killed_worker_is_restarted_and_the_run_ends_as_if_undisturbed(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_worker_killed_before_the_first_checkpoint_begins_again_in_the_same_folder(
-    tmp_path: Path, book: Path
-) -> None:
+def test_worker_killed_before_first_checkpoint_restarts_in_same_folder(tmp_path: Path, book: Path) -> None:
     """Guards against a second run folder, or an error, after a restart without a checkpoint; here without `name=`."""
     code, output = disturbed(
         tmp_path,

@@ -43,9 +43,7 @@ def metrics(run: Path) -> list[dict]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", RECIPES)
-def test_a_run_resumed_with_other_numbers_of_processes_is_the_run_of_one_process(
-    task: str, tmp_path: Path, book: Path
-) -> None:
+def test_resume_with_other_process_counts_matches_one_process(task: str, tmp_path: Path, book: Path) -> None:
     """Guards against processes that train on the same batches, average their losses wrongly, write over each other or
     depend on their number: 20 steps in two processes, 15 in three, 15 in one, against 50 in one; evaluations and test
     results are compared too."""

@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).with_name("sharded_steps.py")
 
 
 @pytest.mark.slow
-def test_dividing_state_among_processes_saves_memory_and_changes_no_step(tmp_path: Path) -> None:
+def test_sharding_saves_memory_and_changes_no_step(tmp_path: Path) -> None:
     """Guards against shares that are updated with another process's gradient, norms of a share alone, matrices cut by
     Muon, a process without a micro-batch, and state that every process keeps entirely. 2 processes share 3 batches."""
     forms = ("alone,optimizer,weights", "gpt,translate", "adamw,muon,scion")

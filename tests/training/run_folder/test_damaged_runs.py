@@ -88,7 +88,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def without_checksums(checkpoint: Path) -> None:
-    """Make the checkpoint one of an older version, which is not known to be damaged before its contents are read."""
+    """Delete the checksums, so that damage is found only when the contents are read."""
     path = checkpoint / "state.json"
     content = json.loads(path.read_text("utf-8"))
     path.write_text(
@@ -106,10 +106,10 @@ def message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         train_command() if resume else generate_command()
     assert left.value.code == 2
     assert sorted(run.rglob("*")) == before
-    said = capsys.readouterr().err
-    assert said.startswith("error: ")
-    assert said.count("\n") == 1
-    return said
+    output = capsys.readouterr().err
+    assert output.startswith("error: ")
+    assert output.count("\n") == 1
+    return output
 
 
 @pytest.mark.slow
@@ -123,8 +123,8 @@ def test_weights_that_are_no_numbers_are_refused(
     try:
         weights[sorted(weights)[0]].view(-1)[0] = value
         save_file(weights, path)
-        assert "is damaged: " in (said := message(monkeypatch, capsys, finished, resume=False))
-        assert "infinite or not numbers (NaN)" in said
+        assert "is damaged: " in (output := message(monkeypatch, capsys, finished, resume=False))
+        assert "infinite or not numbers (NaN)" in output
         weights = {name: tensor.nan_to_num(0, 0, 0).to(torch.int8) for name, tensor in weights.items()}
         save_file(weights, path)
         assert "has torch.int8 numbers instead of float32" in message(monkeypatch, capsys, finished, resume=False)
@@ -161,8 +161,8 @@ def test_a_training_state_of_other_contents_is_refused(
         else:
             state = state | {part: value} if part else value
         torch.save(state, path)
-        said = message(monkeypatch, capsys, finished, resume=True)
-        assert ("does not fit" if part == "optimizer" else "damaged") in said
+        output = message(monkeypatch, capsys, finished, resume=True)
+        assert ("does not fit" if part == "optimizer" else "damaged") in output
     finally:
         path.write_bytes(whole)
 

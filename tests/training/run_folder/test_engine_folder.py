@@ -98,10 +98,10 @@ def test_a_damaged_export_is_written_again(run: Path, capsys: pytest.CaptureFixt
     assert engine_folder(run, "best", config) == folder
     assert (folder / lost).read_bytes() == content
     assert not (folder / f"x-{lost}").exists()
-    said = capsys.readouterr().err
-    assert said.startswith(f"warning: {folder} is damaged (")
-    assert said.endswith("): it is written again\n")
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert output.startswith(f"warning: {folder} is damaged (")
+    assert output.endswith("): it is written again\n")
+    assert output.count("\n") == 1
 
 
 def test_the_checksums_of_an_export_lead_nowhere_else(run: Path) -> None:
@@ -130,17 +130,6 @@ def test_the_export_of_a_snapshot_is_read_and_none_is_written_there(run: Path, t
     with pytest.raises(OSError, match="leads out of the run folder: nothing is written or deleted there"):
         engine_folder(run, "best", config)
     assert {path.name for path in folder.iterdir()} == {"model.bin", "vocabulary.json", "checksums.json"}
-
-
-def test_an_older_checkpoint_without_checksums_is_exported(run: Path) -> None:
-    """Guards runs of earlier versions."""
-    checkpoint = checkpoint_path(run, "best")
-    content = json.loads((checkpoint / SUMMARY).read_text())
-    (checkpoint / SUMMARY).write_text(
-        json.dumps({key: content[key] for key in content if key not in ("files", "crc32")})
-    )
-    config = load_config(run).model
-    assert engine_folder(run, "best", config) == engine_folder(run, "best", config)
 
 
 def test_a_damaged_checkpoint_is_replaced_as_for_torch(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

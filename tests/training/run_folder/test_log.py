@@ -9,11 +9,8 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.plugins.hparams import metadata
-from torch.utils.tensorboard import summary
 
-from training.checkpoints.moved_folder import Place
 from training.config import TrainConfig, TrainerConfig, plain_settings
-from training.run_folder.event_file import EventFile
 from training.run_folder.log import RunLog, code_block, table, truncate_metrics
 
 
@@ -43,7 +40,7 @@ def test_columns_of_a_table_are_aligned_and_cells_cannot_break_out() -> None:
     ]
 
 
-def test_settings_reach_tensorboards_hparams_tab_without_a_run_of_their_own(tmp_path: Path) -> None:
+def test_settings_reach_the_hparams_tab(tmp_path: Path) -> None:
     """Guards against sweeps whose runs cannot be compared, and `add_hparams`, which creates a second run for each
     run."""
     log = RunLog(tmp_path, 0)
@@ -73,24 +70,7 @@ def test_training_and_validation_loss_share_the_first_chart(tmp_path: Path) -> N
     assert sorted(training.Tags()["scalars"]) == ["loss", "train/gradient_norm", "val/perplexity"]
 
 
-def test_curves_of_a_run_from_before_stay_and_those_after_the_resumed_step_are_dropped(tmp_path: Path) -> None:
-    """Guards against points of an older version, whose losses had other tags, and points of repeated steps."""
-    older = EventFile(tmp_path, 0, Place(tmp_path))
-    for step in (1, 2, 3):
-        older.add_summary(summary.scalar("train/loss", 1 / step), step)
-    log = RunLog(tmp_path, 2)
-    log.scalars({"train/loss": 0.25, "val/loss": 0.5}, 3)
-    log.close()
-    log = RunLog(tmp_path, 2)
-    log.scalars({"train/loss": 0.25, "val/loss": 0.5}, 3)
-    log.close()
-    training, validation = (EventAccumulator(str(folder)).Reload() for folder in (tmp_path, tmp_path / "val"))
-    assert [point.step for point in training.Scalars("train/loss")] == [1, 2]
-    assert [point.step for point in training.Scalars("loss")] == [3]
-    assert [point.step for point in validation.Scalars("loss")] == [3]
-
-
-def test_what_a_crash_leaves_of_a_line_is_dropped_and_the_lines_around_it_are_kept(tmp_path: Path) -> None:
+def test_partial_metrics_lines_are_dropped(tmp_path: Path) -> None:
     """Guards against a run that cannot be resumed because of undecodable bytes, and good lines lost because of a bad
     one."""
     path = tmp_path / "metrics.jsonl"

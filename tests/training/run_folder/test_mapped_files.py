@@ -46,7 +46,7 @@ def with_change_in_the_middle(folder: Path, change: Callable[[], None], steps: i
 
 
 @pytest.mark.slow
-def test_a_token_file_that_is_truncated_ends_the_run_with_one_sentence(in_process: Run, book: Path) -> None:
+def test_truncated_token_file_ends_with_one_error_line(in_process: Run, book: Path) -> None:
     """Guards against a run that SIGBUS kills without a word, and against the loss of its checkpoint."""
     files = []
 
@@ -55,12 +55,12 @@ def test_a_token_file_that_is_truncated_ends_the_run_with_one_sentence(in_proces
             files.append(path)
             path.write_bytes(b"")
 
-    code, said, error = with_change_in_the_middle(book.parent, truncate, 4000)
+    code, output, error = with_change_in_the_middle(book.parent, truncate, 4000)
     assert files
-    assert code == 2, said[-2000:]
+    assert code == 2, output[-2000:]
     assert "train" in error
     assert "was truncated, or its disk failed, while it was in use: restore it" in error
-    assert "Traceback" not in said + error
+    assert "Traceback" not in output + error
     assert len(error.strip().splitlines()) == 1
     last = checkpoint_path(book.parent / "runs" / "run")
     assert checkpoint_step(last) >= 40
@@ -80,6 +80,6 @@ def test_a_run_goes_on_if_its_prepared_data_are_deleted(book: Path) -> None:
         shutil.rmtree(book.parent / ".cache")
         book.unlink()
 
-    code, said, error = with_change_in_the_middle(book.parent, delete, 90)
+    code, output, error = with_change_in_the_middle(book.parent, delete, 90)
     assert code == 0, error
-    assert "finished at step 90" in said
+    assert "finished at step 90" in output

@@ -9,7 +9,7 @@ from configs.errors import UserError
 from tests.conftest import TINY, generate_command, train_command
 from training.composed_run import to_dataclass
 from training.config import TrainConfig
-from training.run_folder.saved_config import FORMAT, REMOVED, load_config, save_config, to_omegaconf
+from training.run_folder.saved_config import load_config, save_config, to_omegaconf
 
 ODD = [
     "${x}",
@@ -82,7 +82,7 @@ def test_what_is_no_config_is_refused_in_one_line(tmp_path: Path, text: str) -> 
 
 
 @pytest.mark.slow
-def test_a_run_on_a_path_with_an_interpolation_in_it_is_resumed_and_used(
+def test_path_with_interpolation_syntax_is_resumed(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Guards the same through both command lines: new run, resume, a path changed on resume, generate.py."""
@@ -121,31 +121,40 @@ def test_three_question_marks_are_refused_by_name(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_of_before_the_limit_evaluates_all_of_its_validation_split(tmp_path: Path) -> None:
-    """Guards against comparing a best loss on the whole split with later losses on a part of it."""
-    (tmp_path / "config.yaml").write_text("format: 2\ndata:\n  source: text\n", encoding="utf-8")
-    assert load_config(tmp_path).data.valid_tokens is None
-
-
-def test_an_older_run_keeps_its_norm_in_cross_attention(tmp_path: Path) -> None:
-    """Guards against weights that do not fit: qk_norm once meant cross-attention too."""
-    for qk_norm in ("true", "false"):
-        (tmp_path / "config.yaml").write_text(f"format: {FORMAT}\ntask: translate\nmodel: {{qk_norm: {qk_norm}}}\n")
-        assert load_config(tmp_path).model.cross_qk_norm == (qk_norm == "true")
-    save_config(TrainConfig(task="translate"), tmp_path)
-    assert not load_config(tmp_path).model.cross_qk_norm
-
-
-def test_a_run_with_a_setting_that_was_removed_is_still_read(tmp_path: Path) -> None:
-    """Guards against runs that a new version of the program cannot open."""
-    for key in REMOVED:
-        group, name = key.split(".")
-        (tmp_path / "config.yaml").write_text(f"format: {FORMAT}\ntask: translate\n{group}: {{{name}: 0.1}}\n")
-        assert load_config(tmp_path).task == "translate"
-
-
 def test_a_folder_of_transformers_is_told_from_a_run(tmp_path: Path) -> None:
     """Guards against a reader who is sent to look for a config.yaml."""
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     with pytest.raises(UserError, match=r"is a model of transformers, not a run; train\.py init_from="):
         load_config(tmp_path)
+
+
+@pytest.mark.parametrize("version", ["", "format: 1\n", "format: 3\n", "format: newest\n"])
+def test_another_format_version_is_refused(tmp_path: Path, version: str) -> None:
+    """Guards against weights whose numbers mean something else here: they load, and silently generate nonsense."""
+    (tmp_path / "config.yaml").write_text(f"{version}task: gpt\n", encoding="utf-8")
+    with pytest.raises(UserError, match="was written by another version of this program"):
+        load_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("demo", "runs/demo"),
+        ("runs/demmo", "runs/demo"),
+        ("elsewhere/othr", "elsewhere/other"),
+        ("runs/demo/checkpoints/best", "runs/demo"),
+        ("runs/demo/config.yaml", "runs/demo"),
+    ],
+)
+def test_a_mistyped_run_folder_gets_the_one_that_was_meant(
+    given: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards against rejecting `run=demo` without mentioning `runs/demo`."""
+    monkeypatch.chdir(tmp_path)
+    for run in ("runs/demo", "elsewhere/other"):
+        (tmp_path / run / "checkpoints" / "best").mkdir(parents=True)
+        (tmp_path / run / "config.yaml").touch()
+    with pytest.raises(UserError, match=rf"\(did you mean {meant}\?\)$"):
+        load_config(Path(given))
+    with pytest.raises(UserError, match=r"no such run folder$"):
+        load_config(Path("nothing-like-it"))

@@ -6,7 +6,7 @@ from training.counters import Progress
 from training.run_folder.step_report import final_lines
 
 
-def test_a_last_loss_that_is_clearly_worse_than_the_best_is_told_with_its_step() -> None:
+def test_worse_last_loss_is_reported_with_its_step() -> None:
     """Guards against a run that went from .834 to .908 and reports only 'best 0.8339'."""
     over = Progress(step=6000, evaluated_step=6000, evaluated_loss=0.9081, best_loss=0.8339, best_step=4000)
     over.best_training_loss, over.training_loss = 0.5, 0.4

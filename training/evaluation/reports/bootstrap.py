@@ -45,7 +45,7 @@ def resampled(sums: list[Numbers], resamples: int) -> Iterator[list[float]]:
     units = len(sums[0])
     for _ in range(resamples):
         counts = np.bincount(random.integers(units, size=units), minlength=units)
-        yield [float(counts @ each) for each in sums]
+        yield [float(counts @ values) for values in sums]
 
 
 def interval(values: list[float]) -> tuple[float, float]:

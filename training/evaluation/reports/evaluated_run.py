@@ -1,8 +1,7 @@
-"""What is evaluated: a checkpoint of a run, with its data prepared for its tokenizer."""
+"""A checkpoint to evaluate, with its data prepared for its tokenizer."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -28,7 +27,7 @@ class Subject:
     prepared: Prepared
     split: str
     notes: list[str]
-    """What the reader of the scores should know about checkpoint and data, one line each."""
+    """Notes on checkpoint and data for the report, one line each."""
 
     @property
     def name(self) -> str:
@@ -116,10 +115,8 @@ def prepare_subject(run: LoadedRun, texts: DataConfig, split: str) -> Subject:
 
 def data_notes(name: str, run: LoadedRun, prepared: Prepared, split: str) -> list[str]:
     """Return warnings if the data differ from those of the training, by the hashes in the checkpoint."""
-    saved = []
-    with suppress(UserError):  # early weights, or an older checkpoint copied without the state of the training
-        saved = data_hashes(run.checkpoint)
-    now, before = prepared.keys, dict(zip(("train", "valid", "test"), saved, strict=False))
+    saved = zip(("train", "valid", "test"), data_hashes(run.checkpoint), strict=False)
+    now, before = prepared.keys, dict(saved)
     part = split if split in now else "test"
     if "train" not in now:
         return [f"note: the training data are not read: whether they contain parts of {split} is not checked"]

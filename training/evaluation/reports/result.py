@@ -28,7 +28,7 @@ FORMAT = "chumoku evaluation 1"
 
 @dataclass
 class Result:
-    """What an evaluation has found."""
+    """Result of an evaluation."""
 
     lines: list[str]
     """Table and explanations, for the terminal."""
@@ -60,9 +60,9 @@ def result_path(settings: EvaluateSettings, run: Path, members: int) -> Path:
 def earlier(path: Path) -> dict[str, Any]:
     """Return the earlier result in a file. Raises UserError if the file holds something else."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["format"] == FORMAT and isinstance(found["model"]["step"], int):
-            return found
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] == FORMAT and isinstance(content["model"]["step"], int):
+            return content
     except (OSError, ValueError, KeyError, TypeError):
         pass
     raise UserError(f"{path}: exists and is not a result of evaluate.py; move it, or set json=FILE")

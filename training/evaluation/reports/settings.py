@@ -114,10 +114,10 @@ def evaluate_help() -> str:
 
 def parse_settings(arguments: Sequence[str]) -> EvaluateSettings:
     """Parse and check the command line. Raises UserError with all problems."""
-    settings, found = read_settings(EvaluateSettings, arguments)
+    settings, messages = read_settings(EvaluateSettings, arguments)
     settings.split = settings.split or ("valid" if settings.tune else "test")
-    if found := found + evaluation_problems(settings):
-        raise UserError(*found)
+    if messages := messages + evaluation_problems(settings):
+        raise UserError(*messages)
     return settings
 
 
@@ -140,8 +140,8 @@ def evaluation_problems(settings: EvaluateSettings) -> list[str]:
         ("resamples", settings.resamples > 0 or settings.compare is None, "compare= needs resamples above 0"),
     )
     broken = [(key, rule) for key, holds, rule in rules if not holds]
-    found = [rule if key == "run" else f"{key}={getattr(settings, key)}: {rule}" for key, rule in broken]
-    return found + neighbour_problems(settings.neighbours) + mbr_problems(settings.mbr)
+    messages = [rule if key == "run" else f"{key}={getattr(settings, key)}: {rule}" for key, rule in broken]
+    return messages + neighbour_problems(settings.neighbours) + mbr_problems(settings.mbr)
 
 
 def run_problems(
@@ -155,12 +155,14 @@ def run_problems(
     given = [
         key for key, of_task in METHOD.items() if of_task != task and getattr(settings, key) != getattr(unset, key)
     ]
-    found = [f"{key}: {settings.run} {does} and has no such setting (task={task})" for key in given]
-    if stride is not None and stride > shortest and not found:
-        found.append(f"stride={stride}: must not exceed model.context={shortest}: tokens between windows are skipped")
+    messages = [f"{key}: {settings.run} {does} and has no such setting (task={task})" for key in given]
+    if stride is not None and stride > shortest and not messages:
+        messages.append(
+            f"stride={stride}: must not exceed model.context={shortest}: tokens between windows are skipped"
+        )
     if settings.reverse and task == "translate" and not all(both_directions):
         name = settings.compare if both_directions[0] else settings.run
-        found.append(f"reverse=true: {name} {ONE_DIRECTION}")
+        messages.append(f"reverse=true: {name} {ONE_DIRECTION}")
     if len(set(tasks)) > 1:
-        found.append(f"compare={settings.compare}: has task={tasks[1]}, but {settings.run} has task={task}")
-    return found
+        messages.append(f"compare={settings.compare}: has task={tasks[1]}, but {settings.run} has task={task}")
+    return messages

@@ -159,19 +159,19 @@ def text_figures(loss: HeldOutLoss, units: Units, words: int, resamples: int) ->
 def text_report(subject: Subject, other: Subject | None, settings: EvaluateSettings) -> Result:
     """Score a language model, and compare it with another one if there is one."""
     context, stride = subject.config.model.context, settings.stride
-    found = score_text(subject, stride, settings.resamples)
-    columns = {subject.label("run"): found.figures}
+    mine = score_text(subject, stride, settings.resamples)
+    columns = {subject.label("run"): mine.figures}
     more: dict = {}
     words: list[str] = []
     if other is not None:
         theirs = score_text(other, stride, settings.resamples)
         columns[other.label("compare")] = theirs.figures
-        words, more = compared(subject, other, found, theirs, settings.resamples)
+        words, more = compared(subject, other, mine, theirs, settings.resamples)
     header = [f"{subject.split}: {subject.steps}"]
     for name in columns:
         header += [name, "95 % interval"] if settings.resamples else [name]
     rows = []
-    for key in found.figures:
+    for key in mine.figures:
         label, form = SHOWN.get(key, (key, "{:.4g}"))
         cells = [label]
         for figures in columns.values():
@@ -186,28 +186,28 @@ def text_report(subject: Subject, other: Subject | None, settings: EvaluateSetti
         "",
         *(f"{role}: {each.name}" for role, each in (("run", subject), ("compare", other)) if each and role in columns),
         *words,
-        f"windows of {context} tokens, which {overlap}; {found.loss.tokens:,} tokens, {found.loss.bytes:,} bytes,"
-        f" {found.words:,} words",
+        f"windows of {context} tokens, which {overlap}; {mine.loss.tokens:,} tokens, {mine.loss.bytes:,} bytes,"
+        f" {mine.words:,} words",
         "words: separated by white space, plus one end of line per line, as for WikiText-2",
     ]
     if settings.resamples:
-        few = " (few: the intervals are unreliable)" if len(found.units.nats) < 20 else ""
+        few = " (few: the intervals are unreliable)" if len(mine.units.nats) < 20 else ""
         lines.append(
-            f"intervals: bootstrap over {len(found.units.nats):,} {found.units.kind}{few},"
+            f"intervals: bootstrap over {len(mine.units.nats):,} {mine.units.kind}{few},"
             f" {settings.resamples:,} resamples"
         )
-    lines += [line for each in found.tables for line in ("", each)]
+    lines += [line for each in mine.tables for line in ("", each)]
     protocol = {
         "context": context,
         "stride": stride or context,
         "resamples": settings.resamples,
-        "interval_units": found.units.kind,
+        "interval_units": mine.units.kind,
         "batch_size": subject.config.trainer.batch_size,
-        "tokens": found.loss.tokens,
-        "bytes": found.loss.bytes,
-        "words": found.words,
+        "tokens": mine.loss.tokens,
+        "bytes": mine.loss.bytes,
+        "words": mine.words,
     }
-    return Result(lines, protocol, found.figures, more)
+    return Result(lines, protocol, mine.figures, more)
 
 
 def bounds_of(figure: Figure, form: str) -> str:

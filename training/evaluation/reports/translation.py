@@ -19,8 +19,7 @@ from training.evaluation.reports.bootstrap import Figure, interval, p_value, res
 from training.evaluation.reports.evaluated_run import Subject
 from training.evaluation.reports.result import Result
 from training.evaluation.reports.settings import EvaluateSettings
-from training.evaluation.translation_baselines import baseline_translations
-from training.evaluation.translation_scores import metrics, translate_rows
+from training.evaluation.translation_scores import baseline_translations, metrics, translate_rows
 from training.run_folder.log import table
 
 LABELS = {
@@ -54,18 +53,18 @@ class Translated:
 
     def figures(self, resamples: int) -> dict[str, Figure]:
         """Return all scores; with `resamples`, also their intervals."""
-        found = {}
+        scores = {}
         for name, metric in self.metrics.items():
             score = metric.corpus_score(self.hypotheses, [self.references], n_bootstrap=max(1, resamples))
             signature = str(metric.get_signature())
-            found[name] = Figure(score.score, signature=signature)
+            scores[name] = Figure(score.score, signature=signature)
             if resamples:
-                found[name] = Figure(score.score, score._mean - score._ci, score._mean + score._ci, signature)
-        found["exact"] = Figure(float(self.exact.mean()))
+                scores[name] = Figure(score.score, score._mean - score._ci, score._mean + score._ci, signature)
+        scores["exact"] = Figure(float(self.exact.mean()))
         if resamples:
             drawn = [total / len(self.exact) for (total,) in resampled([self.exact], resamples)]
-            found["exact"] = Figure(found["exact"].value, *interval(drawn))
-        return found
+            scores["exact"] = Figure(scores["exact"].value, *interval(drawn))
+        return scores
 
     @property
     def exact(self) -> np.ndarray:
@@ -82,16 +81,16 @@ def all_metrics(references: list[str]) -> tuple[dict[str, Any], list[str]]:
     from sacrebleu.metrics import BLEU
 
     notes: list[str] = []
-    found = {name: metrics()[name] for name in ("chrf", "bleu")}
+    chosen = {name: metrics()[name] for name in ("chrf", "bleu")}
     if not most(references, lambda text: _KANA.search(text) is not None):
-        return found | {"bleu_13a": BLEU()}, notes
+        return chosen | {"bleu_13a": BLEU()}, notes
     if most(references, lambda text: " " in text):
-        found["bleu_tokens"] = BLEU(tokenize="none", force=True)  # force: no warning that the text is tokenised
+        chosen["bleu_tokens"] = BLEU(tokenize="none", force=True)  # force: no warning that the text is tokenised
     try:
-        found["bleu_mecab"] = BLEU(tokenize="ja-mecab")
+        chosen["bleu_mecab"] = BLEU(tokenize="ja-mecab")
     except (ImportError, RuntimeError):
         notes.append(NO_MECAB)
-    return found, notes
+    return chosen, notes
 
 
 def most(texts: list[str], holds: Any) -> bool:
@@ -131,7 +130,7 @@ def translate_split(
     return examples
 
 
-def fewer(resamples: int, sentences: int) -> int:
+def limit_resamples(resamples: int, sentences: int) -> int:
     """Limit the resamples of many sentences, all of which sacreBLEU holds in memory: 72 bytes per sentence and
     resample."""
     return min(resamples, max(100, 10**7 // max(1, sentences)))
@@ -144,7 +143,7 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     examples = translate_split(subject, config, pairs_to_retrieve(subject, config), cut)
     sources, references, hypotheses = (list(column) for column in zip(*examples, strict=True))
     used, notes = all_metrics(references)
-    resamples = fewer(settings.resamples, len(references))
+    resamples = limit_resamples(settings.resamples, len(references))
     mine = Translated(subject.name, hypotheses, references, used)
     figures = mine.figures(resamples)
     rows = [row(subject.label("run"), figures)]
@@ -180,9 +179,9 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
 
 def unusual(config: TranslationConfig) -> dict[str, Any]:
     """Return the settings of retrieval, MBR decoding and direction for the protocol, if they are not the usual ones."""
-    found = {"neighbours": asdict(config.neighbours)} if config.neighbours.sentences else {}
-    found |= {"mbr": asdict(config.mbr)} if config.mbr.samples else {}
-    return found | ({"reverse": True} if config.reverse else {})
+    settings = {"neighbours": asdict(config.neighbours)} if config.neighbours.sentences else {}
+    settings |= {"mbr": asdict(config.mbr)} if config.mbr.samples else {}
+    return settings | ({"reverse": True} if config.reverse else {})
 
 
 def described(subject: Subject, role: str, config: TranslationConfig) -> str:
@@ -233,8 +232,8 @@ def paired(mine: Translated, their: Translated, metric: Any, resamples: int) -> 
     from sacrebleu.significance import Result as SignificanceResult
 
     systems: list[tuple[str, Sequence[str]]] = [("first", their.hypotheses), ("second", mine.hypotheses)]
-    _, found = PairedTest(systems, {"metric": metric}, [mine.references], "bs", resamples)()
-    (results,) = (values for name, values in found.items() if name != "System")
+    _, scores = PairedTest(systems, {"metric": metric}, [mine.references], "bs", resamples)()
+    (results,) = (values for name, values in scores.items() if name != "System")
     assert isinstance(results[1], SignificanceResult)
     assert results[1].p_value is not None
     return float(results[1].p_value)

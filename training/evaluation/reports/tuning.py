@@ -13,7 +13,7 @@ from training.evaluation.reports.result import Result
 from training.evaluation.reports.settings import EvaluateSettings
 from training.evaluation.reports.translation import (
     Translated,
-    fewer,
+    limit_resamples,
     options,
     paired,
     pairs_to_retrieve,
@@ -56,30 +56,30 @@ def tuning_report(subject: Subject, settings: EvaluateSettings) -> Result:
     present = options(subject, settings)
     tried = candidates(present, str(settings.tune))
     (now,) = (name for name, config in tried.items() if config == present)
-    found: dict[str, Translated] = {}
+    translated: dict[str, Translated] = {}
     used: dict[str, Any] = metrics()
     memory = pairs_to_retrieve(subject, list(tried.values())[-1])
     for name, config in tqdm(tried.items(), desc=f"tune={settings.tune}", leave=False, disable=None):
         examples = translate_split(subject, config, memory if config.neighbours.sentences else None)
         _, references, hypotheses = (list(column) for column in zip(*examples, strict=True))
-        found[name] = Translated(name, hypotheses, references, used)
-    resamples = fewer(settings.resamples, len(references))
-    figures = {name: each.figures(0) for name, each in found.items()}
+        translated[name] = Translated(name, hypotheses, references, used)
+    resamples = limit_resamples(settings.resamples, len(references))
+    figures = {name: result.figures(0) for name, result in translated.items()}
     best = max(tried, key=lambda name: (figures[name]["chrf"].value, name == now))
     rows = [
         [
             name.replace("neighbours.", "") + " (now)" * (name == now) + " *" * (name == best),
             *(f"{figures[name][score].value:.2f}" for score in ("chrf", "bleu", "exact")),
-            f"{sum(map(len, each.hypotheses)) / max(1, sum(map(len, each.references))):.3f}",
+            f"{sum(map(len, result.hypotheses)) / max(1, sum(map(len, result.references))):.3f}",
         ]
-        for name, each in found.items()
+        for name, result in translated.items()
     ]
     header = [f"tune={settings.tune}", "chrF", "char-BLEU", "exact, %", "length / references"]
     gain = figures[best]["chrf"].value - figures[now]["chrf"].value
     advice = f"{now}, the present setting, has the highest chrF: keep it"
     p: float | None = None
     if gain > 0:
-        p = paired(found[best], found[now], used["chrf"], resamples) if resamples else None
+        p = paired(translated[best], translated[now], used["chrf"], resamples) if resamples else None
         tested = "" if p is None else f" (p = {p:.3f}, the lowest of {len(tried)} values is tested)"
         advice = f"use {best}: chrF is {gain:.2f} higher than with {now}{tested}"
         if p is not None and p >= 0.05:
@@ -89,6 +89,6 @@ def tuning_report(subject: Subject, settings: EvaluateSettings) -> Result:
     where = f"{subject.name}: {subject.steps}, beam_size={present.beam_size}, {counted}; * highest chrF"
     protocol = {"beam_size": present.beam_size, "tried": list(tried), "sentences": len(references)}
     protocol |= unusual(present)
-    scores = {name: values_of(each) for name, each in figures.items()}
+    scores = {name: values_of(result) for name, result in figures.items()}
     more = {"tried": scores, "best": best, "p_value": p}
     return Result([table(header, rows), "", advice, where], protocol, figures[best], more)

@@ -93,12 +93,11 @@ def token_losses(tokenizer: SentencePieceTokenizer, text: str, nats: np.ndarray)
     return losses.units(tokenizer, writer.losses(), len(text.encode()))
 
 
-@pytest.mark.slow
-def test_the_estimate_lies_inside_its_interval_in_1000_comparisons() -> None:
+def test_estimate_lies_inside_its_interval() -> None:
     """Guards against an estimate by one definition and an interval by another one."""
     random = np.random.default_rng(0)
     few, many = (SentencePieceTokenizer.train(["abcdefgh \n"], TokenizerConfig("char", size)) for size in (8, 20))
-    for number in range(1000):
+    for number in range(100):
         text = "".join(random.choice([*"abcdefgh \n犬"], size=int(random.integers(20, 400))))
         nats = random.gamma(0.1 + number % 3, size=(2, len(text)))
         mine, theirs = token_losses(few, text, nats[0]), token_losses(many, text, nats[1])
