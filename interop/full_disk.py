@@ -17,6 +17,6 @@ def disk_errors() -> Iterator[None]:
     try:
         yield
     except SafetensorError as error:
-        found = re.search(r"\(os error (\d+)\)", str(error))
-        number = int(found[1]) if found else errno.EIO
+        match = re.search(r"\(os error (\d+)\)", str(error))
+        number = int(match[1]) if match else errno.EIO
         raise OSError(number, os.strerror(number)) from error

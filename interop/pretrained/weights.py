@@ -12,8 +12,8 @@ def load_weights(source: Pretrained, context: int | None = None) -> dict[str, Te
     """Return our parameters, float32, on the CPU. context: that of our model if it is shorter; learned positions beyond
     it are left out. Raises UserError naming the first tensor that does not fit."""
     architecture, tensors = source.architecture, read_tensors(source.folder)
-    found = to_ours(architecture, architecture.pieces(source.shapes), tensors, weights_file(source.folder))
+    weights = to_ours(architecture, architecture.pieces(source.shapes), tensors, weights_file(source.folder))
     positions = "embedding.positions.weight"
-    if positions in found and context is not None:
-        found[positions] = found[positions][:context]
-    return found
+    if positions in weights and context is not None:
+        weights[positions] = weights[positions][:context]
+    return weights

@@ -145,7 +145,7 @@ def test_neighbours_rotate_like_entries_half_a_head_apart() -> None:
         ({"activation": "gelu"}, "model.activation=gelu"),
         ({"bias": True}, "model.bias=true"),
         ({"position": "learned"}, "model.position=learned"),
-        ({"block": "parallel"}, "model.block=parallel"),
+        ({"block": "post_norm"}, "model.block=post_norm"),
     ],
 )
 def test_what_llama_cpp_cannot_compute_is_refused_by_name(options: dict[str, Any], key: str) -> None:

@@ -106,7 +106,7 @@ def test_a_language_model_is_fine_tuned(program: Program, gpt2: Path, capsys: py
     expected = capsys.readouterr().out
     assert program(generate_command, *greedy, "engine=ctranslate2") == 0
     assert capsys.readouterr().out == expected
-    for other in ("ctranslate2", "onnx", "gguf"):
+    for other in ("ctranslate2", "gguf"):
         assert program(export_command, "run=runs/tuned", "to=other", f"format={other}") == 2
         (refused,) = capsys.readouterr().err.splitlines()
         assert "use format=huggingface, and" in refused
