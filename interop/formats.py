@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+
+from safetensors import SafetensorError
 
 from configs.errors import UserError
 from interop.settings import ExportSettings
@@ -31,3 +37,14 @@ def exporter(name: str) -> Exporter:
         raise UserError(f"format={name}: {needed}: pip install -e '.[export]'")
     write: Exporter = getattr(importlib.import_module(module), function)
     return write
+
+
+@contextmanager
+def disk_errors() -> Iterator[None]:
+    """Convert the error of safetensors, if the operating system refuses to write a file, to OSError."""
+    try:
+        yield
+    except SafetensorError as error:
+        match = re.search(r"\(os error (\d+)\)", str(error))
+        number = int(match[1]) if match else errno.EIO
+        raise OSError(number, os.strerror(number)) from error

@@ -11,9 +11,21 @@ from torch import Tensor
 
 from configs.errors import UserError
 from interop.pretrained.architecture import Architecture
+from interop.pretrained.folder import Pretrained, read_tensors, weights_file
 from interop.pretrained.pieces import Order, Piece
 
 Weights = dict[str, Tensor]
+
+
+def load_weights(source: Pretrained, context: int | None = None) -> dict[str, Tensor]:
+    """Return our parameters, float32, on the CPU. context: that of our model if it is shorter; learned positions beyond
+    it are left out. Raises UserError naming the first tensor that does not fit."""
+    architecture, tensors = source.architecture, read_tensors(source.folder)
+    weights = to_ours(architecture, architecture.pieces(source.shapes), tensors, weights_file(source.folder))
+    positions = "embedding.positions.weight"
+    if positions in weights and context is not None:
+        weights[positions] = weights[positions][:context]
+    return weights
 
 
 def to_ours(architecture: Architecture, pieces: Iterable[Piece], tensors: Mapping[str, Tensor], file: Path) -> Weights:

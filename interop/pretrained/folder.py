@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from configs.errors import UserError
 from configs.run_contents import check_contents
+from interop.pretrained import llama
 from interop.pretrained.architecture import Architecture, Shapes
-from interop.pretrained.architectures import ARCHITECTURES
+from interop.pretrained.gpt2 import GPT2
+from interop.pretrained.marian import MARIAN
 from interop.pretrained.values import Values
 from model.config import ModelConfig, problems
 
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FILES = (WEIGHTS, f"{WEIGHTS}.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 """Files with the weights, or with the names of the files that contain them; the first one of several is read."""
+
+ARCHITECTURES: dict[str, Architecture] = {
+    architecture.model_type: architecture for architecture in (GPT2, MARIAN, *llama.ARCHITECTURES)
+}
+"""All architectures that can be imported, by their `model_type`."""
 
 EXPORTED = ("chumoku", "pegasus")
 """What translators are exported as."""

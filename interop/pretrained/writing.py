@@ -15,9 +15,8 @@ from data.tokens.huggingface_tokenizer import HuggingFaceTokenizer
 from data.tokens.marian_tokenizer import MarianTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interop.pretrained.architecture import Architecture, Shapes
-from interop.pretrained.architectures import ARCHITECTURES
 from interop.pretrained.conversion import to_theirs
-from interop.pretrained.folder import CONFIG, WEIGHTS, settled
+from interop.pretrained.folder import ARCHITECTURES, CONFIG, WEIGHTS, settled
 from interop.pretrained.tokenizers import FAST
 from interop.pretrained.values import Values
 

@@ -10,9 +10,8 @@ import torch
 import transformers
 from transformers import AutoConfig, PreTrainedModel
 
-from interop.pretrained.architectures import ARCHITECTURES
-from interop.pretrained.folder import Pretrained
-from interop.pretrained.weights import load_weights
+from interop.pretrained.conversion import load_weights
+from interop.pretrained.folder import ARCHITECTURES, Pretrained
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 

@@ -18,9 +18,9 @@ from attention_maps.record.recording import Kind
 from generation.beam_search import beam_search
 from generation.config import TranslationConfig
 from generation.translation import best_translations
+from interop.pretrained.conversion import load_weights
 from interop.pretrained.folder import read_folder
 from interop.pretrained.tokenizers import imported_tokenizers
-from interop.pretrained.weights import load_weights
 from model.encoder_decoder import EncoderDecoder
 from run import Run
 from tests.conftest import evaluate_command, export_command, generate_command, train_command

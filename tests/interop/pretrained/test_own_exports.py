@@ -14,9 +14,9 @@ from data.config import TokenizerConfig
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interop.huggingface.export import write_huggingface
+from interop.pretrained.conversion import load_weights
 from interop.pretrained.folder import read_folder
 from interop.pretrained.tokenizers import OWN, imported_tokenizers, tokenizer_config
-from interop.pretrained.weights import load_weights
 from interop.settings import ExportSettings
 from interop.trained import Trained
 from model.config import ModelConfig

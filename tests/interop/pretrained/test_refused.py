@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from configs.errors import UserError
+from interop.pretrained.conversion import load_weights
 from interop.pretrained.folder import read_folder
-from interop.pretrained.weights import load_weights
 from tests.conftest import train_command
 from tests.interop.pretrained.foreign import saved, small_model
 from tests.training.evaluation.reports.programs import command

@@ -12,9 +12,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from configs.errors import UserError
+from interop.pretrained.conversion import load_weights
 from interop.pretrained.folder import read_folder, read_tensors
 from interop.pretrained.tokenizers import imported_tokenizers
-from interop.pretrained.weights import load_weights
 from interop.pretrained.writing import architecture_for, write_folder
 from model.recording import record_attention
 from tests.interop.pretrained.foreign import SHAPES, built, inputs_of, saved, small_model
