@@ -39,9 +39,6 @@ class Usage:
     text: str
     """Markdown: code that loads the model, and what differs from Chumoku."""
 
-    languages: Sequence[str] = ()
-    """Codes of the languages, if they are known."""
-
 
 def model_card(trained: Trained, usage: Usage, checks: Iterable[str]) -> str:
     """Return the model card. checks: what was compared between the exported model and ours, and the result."""
@@ -70,7 +67,7 @@ def front_matter(trained: Trained, usage: Usage) -> str:
     """Return the fields that the hub reads; the licence is left for the author."""
     primer = trained.config["data"]["source"] == "primer"
     translator = trained.config["task"] == "translate"
-    languages = usage.languages or ((["en", "ja"] if translator else ["en"]) if primer else [])
+    languages = (["en", "ja"] if translator else ["en"]) if primer else []
     lines = [
         "---",
         "license:  # to fill in: mit, apache-2.0, cc-by-4.0 ...",

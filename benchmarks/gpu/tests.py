@@ -15,10 +15,11 @@ from benchmarks.harness import ROOT, environment
 from data.cpu_cores import cores
 
 ALL = "all tests marked gpu"
-RESULT = re.compile(r"(PASSED|FAILED|ERROR|SKIPPED) (\S+)|^(\S+::\S+) (PASSED|FAILED|ERROR|SKIPPED)")
+OUTCOME = "(PASSED|FAILED|ERROR|SKIPPED)"
+RESULT = re.compile(rf"^\[gw\d+\] .*\] {OUTCOME} (\S+::\S+)|^(\S+::\S+) {OUTCOME}")
 """A line of `pytest -v`, with and without xdist."""
 
-REASON = re.compile(r"^(?:FAILED|ERROR) (\S+) - (.*)")
+REASON = re.compile(r"^(?:FAILED|ERROR) (\S+\.py\S*)(?: - (.*))?$")
 """A line of pytest's summary."""
 
 
@@ -32,11 +33,11 @@ def run_tests(folder: Path, workers: int) -> Iterator[Figure]:
     reason at the end, and one for all tests."""
     options = ["-v", "-m", "gpu", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     parallel = ["-n", str(workers), "--maxschedchunk=1"] if workers > 1 and find_spec("xdist") else []
-    threads = {"TORCHINDUCTOR_COMPILE_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    variables = {"TORCHINDUCTOR_COMPILE_THREADS": "2", "OMP_NUM_THREADS": "2", "COLUMNS": "300"}
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, *parallel, str(folder)],
         cwd=ROOT,
-        env=environment(threads),
+        env=environment(variables),
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -45,8 +46,9 @@ def run_tests(folder: Path, workers: int) -> Iterator[Figure]:
     for line in process.stdout:
         print(end=line, flush=True)
         if match := REASON.match(line):
-            yield Figure(match[1], status=f"failed: {match[2][:200]}")
-        elif match := RESULT.search(line):
+            counts["error"] += "::" not in match[1]  # a file that cannot be imported
+            yield Figure(match[1], status=f"failed: {(match[2] or 'not imported')[:200]}")
+        elif match := RESULT.match(line):
             outcome, name = match[1] or match[4], match[2] or match[3]
             counts[outcome.lower()] += 1
             if outcome in ("FAILED", "ERROR"):

@@ -59,15 +59,15 @@ def to_ours(architecture: Architecture, pieces: Iterable[Piece], tensors: Mappin
 
 def to_theirs(pieces: Iterable[Piece], weights: Mapping[str, Tensor]) -> Weights:
     """Return the tensors of the other program, contiguous and in the dtype of `weights`; the inverse of `to_ours`."""
-    weights: Weights = {}
+    tensors: Weights = {}
     for piece in pieces:
         whole = weights[piece.ours] if piece.ours else torch.zeros(piece.shape)
         whole = _reordered(whole, _inverse(piece.row_order), _inverse(piece.column_order))
         parts = [whole] * len(piece.theirs) if piece.equal else whole.split(piece.rows)
         for name, part in zip(piece.theirs, parts, strict=True):
             part = part.t() if piece.transposed else part
-            weights[name] = (part.unsqueeze(0) if piece.in_batch else part).contiguous().clone()
-    return weights
+            tensors[name] = (part.unsqueeze(0) if piece.in_batch else part).contiguous().clone()
+    return tensors
 
 
 def _canonical(architecture: Architecture, wanted: set[str], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
