@@ -87,7 +87,8 @@ def gpu(settings: GPUSettings) -> None:
         for folder in (out, work):
             folder.mkdir(parents=True, exist_ok=True)
         if settings.dry_run:
-            settings = replace(settings, **write_samples(work))
+            text, pairs = write_samples(work)
+            settings = replace(settings, text=str(text), pairs=str(pairs))
         settings = replace(settings, out=str(out))
         try:
             for name in chosen:
@@ -96,9 +97,9 @@ def gpu(settings: GPUSettings) -> None:
                 run_stage(name, 300.0 if settings.dry_run else min(limit, remaining), settings, work)
         finally:
             figures = read_figures(out)
-            text = tables(figures, {name: stage.title for name, stage in STAGES.items()})
-            (out / "gpu.md").write_text(f"{text}\n", encoding="utf-8")
-            print(text)
+            page = tables(figures, {name: stage.title for name, stage in STAGES.items()})
+            (out / "gpu.md").write_text(f"{page}\n", encoding="utf-8")
+            print(page)
     if any(figure.failed for figure in figures if figure.stage in chosen):
         raise SystemExit(1)
 
@@ -124,11 +125,12 @@ def check(settings: GPUSettings) -> GPUSettings:
         raise UserError(f"text={settings.text}: not a file")
     if not settings.dry_run and not torch.cuda.is_available():
         raise UserError(f"torch {torch.__version__} finds no CUDA GPU; --dry-run checks everything on a CPU")
-    return replace(settings, **{key: absolute(getattr(settings, key)) for key in NEEDED})
+    nanogpt, text, pairs = (absolute(getattr(settings, key)) for key in NEEDED)
+    return replace(settings, nanogpt=nanogpt, text=text, pairs=pairs)
 
 
-def write_samples(work: Path) -> dict[str, str]:
-    """Write a short text and a few sentence pairs from the built-in corpus -> paths by setting."""
+def write_samples(work: Path) -> tuple[Path, Path]:
+    """Write a short text and a few sentence pairs from the built-in corpus -> file of the text, folder of the pairs."""
     from data.primer import rows
 
     sentences = rows("sentences", 120, seed=1)
@@ -139,7 +141,7 @@ def write_samples(work: Path) -> dict[str, str]:
         (pairs / f"{split}.tsv").write_text(lines, encoding="utf-8")
     text = work / "text.txt"
     text.write_text("".join(f"{row['source']}\n" for row in sentences), encoding="utf-8")
-    return {"text": str(text), "pairs": str(pairs)}
+    return text, pairs
 
 
 def run_stage(name: str, seconds: float, settings: GPUSettings, work: Path) -> None:

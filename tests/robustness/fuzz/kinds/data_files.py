@@ -23,7 +23,7 @@ from configs.errors import UserError
 from data.config import DataConfig, TokenizerConfig
 from data.token_cache import prepare
 from tests.robustness.fuzz.damage import cut, cuts
-from tests.robustness.fuzz.values import raw
+from tests.robustness.fuzz.values import NASTY_BYTES, raw
 from training.config import TrainConfig, problems
 
 GOOD = [(f"The cat number {n} sat down.", f"猫{n}が座った。") for n in range(30)]
@@ -92,7 +92,9 @@ def tsv(rows: list[list[bytes]], separator: bytes = b"\t", end: bytes = b"\n") -
 
 
 known = st.sampled_from([text.encode() for pair in GOOD[:3] for text in pair])
-cell = st.one_of(known, known, known, known, known, raw, st.text(max_size=12).map(str.encode))
+valid = [unit for unit in NASTY_BYTES if unit.decode("utf-8", "ignore").encode() == unit]
+others = {0: raw, 1: st.sampled_from(valid), 2: st.text(max_size=12).map(str.encode)}
+cell = st.integers(0, 19).flatmap(lambda chance: others.get(chance, known))
 table = st.builds(
     tsv,
     st.lists(st.lists(cell, min_size=2, max_size=4), max_size=5).map(
@@ -216,7 +218,7 @@ def tarred(content: bytes) -> bytes:
 def damaged(draw: st.DrawFn, contents: st.SearchStrategy[bytes]) -> bytes:
     """Return file contents, sometimes with bytes changed, cut off, packed, or in another encoding."""
     content = draw(contents)
-    match draw(st.integers(0, 12)):
+    match draw(st.integers(0, 20)):
         case 0 | 1:
             return cut(content, draw(cuts))
         case 2:
