@@ -56,9 +56,9 @@ def test_the_code_in_the_model_card_of_ctranslate2_works(
         ours = ["prompt=I like apples."]
     capsys.readouterr()
     exec(code)
-    found = capsys.readouterr().out
+    result = capsys.readouterr().out
     assert command(monkeypatch, generate_command, f"run={trained}/runs/{task}", *ours) == 0
-    assert found.strip() == capsys.readouterr().out.strip()
+    assert result.strip() == capsys.readouterr().out.strip()
 
 
 def test_an_ensemble_is_refused(

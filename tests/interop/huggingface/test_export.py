@@ -101,10 +101,10 @@ def test_a_translator_and_its_tokenizers_translate_sentences(shared: bool, tmp_p
     model = AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True)
     texts = [*SENTENCES, "very " * 60 + "long"]
     inputs = source(texts, return_tensors="pt", padding=True, truncation=True)
-    found = target.batch_decode(model.generate(**inputs), skip_special_tokens=True)
+    result = target.batch_decode(model.generate(**inputs), skip_special_tokens=True)
     assert isinstance(trained.model, EncoderDecoder)
     ours = best_translations(trained.model, trained.tokenizers, texts, TranslationConfig())
-    assert found == [our.text for our in ours]
+    assert result == [our.text for our in ours]
     assert sum(not our.cut for our in ours) > 5
 
 

@@ -162,8 +162,8 @@ def test_settings_that_contradict_the_folder_are_named(
     """Guards against settings that are ignored without a word."""
     text = ["data=text", "data.path=book.txt", f"init_from={gpt2}"]
     wrong = ("model.width=64", "tokenizer.kind=char", "model.context=64", "model.norm=rms")
-    found = compose_run([*text, *wrong]).problems
-    for setting, problem in zip(wrong, found, strict=True):
+    result = compose_run([*text, *wrong]).problems
+    for setting, problem in zip(wrong, result, strict=True):
         key, name = setting.partition("=")[0], f"init_from={gpt2}"
         assert problem.startswith(f"{setting}: {name} was trained with {key}=")
     assert compose_run([*text, "tokenizer=bpe", "model.width=32", "model.dropout=0.1"]).problems == []

@@ -45,11 +45,11 @@ def test_logits_and_maps_are_those_of_transformers(name: str, shape: int, tmp_pa
     with record_attention(model) as seen:
         model(*inputs.ours)
     for place, maps in maps_of_theirs(name, expected).items():
-        wanted, found = maps, seen.weights[place]
+        wanted, result = maps, seen.weights[place]
         if place[0] == "encoder":  # rows of padding are of no use
             assert inputs.mask is not None
-            wanted, found = (each.transpose(1, 2)[inputs.mask] for each in (wanted, found))
-        assert (found - wanted).abs().max() < 1e-3, place
+            wanted, result = (each.transpose(1, 2)[inputs.mask] for each in (wanted, result))
+        assert (result - wanted).abs().max() < 1e-3, place
     assert seen.weights.keys() == maps_of_theirs(name, expected).keys()
 
 
@@ -72,9 +72,9 @@ def test_import_and_export_are_inverse(name: str, shape: int, tmp_path: Path) ->
     assert len(tied) == len(written.keys() - original.keys()) <= 1  # which of the tied names is stored is of no account
     again = read_folder(tmp_path / "again")
     assert again.config == source.config
-    found = load_weights(again)
-    assert found.keys() == weights.keys()
-    assert all(torch.equal(found[key], weights[key]) for key in weights)
+    result = load_weights(again)
+    assert result.keys() == weights.keys()
+    assert all(torch.equal(result[key], weights[key]) for key in weights)
     copy = type(theirs).from_pretrained(tmp_path / "again", attn_implementation="eager")
     assert torch.equal(copy(**inputs.theirs).logits, theirs(**inputs.theirs).logits)
 
@@ -115,9 +115,9 @@ def test_files_of_torch_are_read(zipped: bool, tmp_path: Path) -> None:
     content = {**theirs.state_dict(), "model.encoder.embed_positions.weight": torch.zeros(24, 32)}
     torch.save(content, path.with_name("pytorch_model.bin"), _use_new_zipfile_serialization=zipped)
     path.unlink()
-    found = load_weights(read_folder(tmp_path / "theirs"))
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[key], expected[key]) for key in expected)
+    result = load_weights(read_folder(tmp_path / "theirs"))
+    assert result.keys() == expected.keys()
+    assert all(torch.equal(result[key], expected[key]) for key in expected)
 
 
 def test_no_other_program_is_needed(gpt2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
