@@ -28,8 +28,7 @@ def export(settings: ExportSettings) -> None:
         from configs.atomic_folder import check_new, whole_folder
         from configs.errors import UserError
         from configs.program import expanded
-        from interop.formats import exporter
-        from interop.full_disk import disk_errors
+        from interop.formats import disk_errors, exporter
         from interop.trained import Trained
         from run import Run
         from training.run_folder.saved_config import named_runs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 
-from benchmarks.gpu.figures import STAGES
 from configs.commands import run_command
 from configs.program import run_guarded
 
@@ -16,14 +15,11 @@ HELP = """Compare the speed of this project with its peers: separate processes t
   python -m benchmarks sample model=10.7M batch=32                  sampling from a GPT
   python -m benchmarks beam run=RUN sentences=test.en               translation by beam search
   python -m benchmarks shakespeare nanogpt=CHECKOUT data=input.txt  loss in the same training time as nanoGPT's recipe
-  python -m benchmarks gpu text=T.txt pairs=DIR nanogpt=CHECKOUT    everything on a GPU, in stages: gpu_text, …
+  python -m benchmarks gpu text=T.txt pairs=DIR nanogpt=CHECKOUT    everything on a GPU
   python -m benchmarks peak                                         peak matrix throughput of this machine
   python -m benchmarks table                                        write the results to README.md and docs/
 
 Run nothing else at the same time. `python -m benchmarks train_gpt --help` lists the settings of `train_gpt`."""
-
-MODULES = {"text": "quality", "translation": "quality", "sizes": "training"}
-"""Modules of the stages on a GPU that are not named like them."""
 
 COMMANDS = {
     "train_gpt": ("train_gpt", "train_gpt", "TrainGPTSettings"),
@@ -31,10 +27,10 @@ COMMANDS = {
     "sample": ("sample", "sample", "SampleSettings"),
     "beam": ("beam", "beam", "BeamSettings"),
     "shakespeare": ("shakespeare", "shakespeare", "ShakespeareSettings"),
-    "peak": ("peak", "peak", "PeakSettings"),
+    "peak": ("machine", "peak", "PeakSettings"),
     "table": ("table", "table", "TableSettings"),
     "gpu": ("gpu.run", "gpu", "GPUSettings"),
-    **{f"gpu_{stage}": (f"gpu.{MODULES.get(stage, stage)}", stage, "StageSettings") for stage in STAGES},
+    "gpu_stage": ("gpu.run", "gpu_stage", "StageSettings"),
 }
 """Module, function and settings of each command; only the module of the chosen command is imported."""
 

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.contender import Benchmark, Contender, Step
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.inputs import existing
-from benchmarks.report import markdown_table
-from benchmarks.results import Result
+from benchmarks.results import Result, markdown_table
 from benchmarks.sample import decoders, decoding_comparisons, our_device
 
 # Each function imports our code and torch itself: their memory must not be charged to the peers.

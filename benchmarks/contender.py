@@ -31,25 +31,16 @@ class Contender:
     operations_per_unit: float | None = None
     """Floating-point operations of the model per unit, for FLOP/s and the fraction of the matrix peak."""
 
-    facts: Mapping[str, float] = field(default_factory=dict)
-    """Numbers that describe the workload, for use in formulas."""
-
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables to set in addition to the inherited ones, e.g. `OMP_NUM_THREADS`."""
-
 
 @dataclass(frozen=True)
 class Comparison:
-    """One row of a comparison table: our fastest contender against the fastest peer."""
+    """One row of a comparison table: our fastest measured contender against the fastest measured peer."""
 
     what: str
     """Description of the comparison: the first cell of the row."""
 
     ours: tuple[str, ...]
-    """Names of our contenders; the fastest measured one counts."""
-
     peers: tuple[str, ...]
-    """Names of the peers; the fastest measured one counts."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +62,3 @@ class Benchmark:
     """Name of the contender that the other contenders are compared with."""
 
     comparisons: tuple[Comparison, ...] = ()
-
-    def __post_init__(self) -> None:
-        names = [contender.name for contender in self.contenders]
-        wanted = {self.reference}.union(*({*one.ours, *one.peers} for one in self.comparisons))
-        if len(set(names)) < len(names) or wanted - set(names):
-            raise ValueError(f"{self.name}: names must be distinct, and these name no contender: {wanted - set(names)}")

@@ -1,21 +1,20 @@
 #!/usr/bin/env bash
-# Run the GPU benchmarks, the most important first, in calls that continue one another:
+# Run the GPU benchmarks, the most important first:
 #
 #   bash benchmarks/gpu.sh [--dry-run] [key=value …]
 #
-# out       output folder: gpu.jsonl (all figures, written the moment they exist), gpu.md (the table), gpu.log; a call with the
-#           folder of an earlier one continues it (default: benchmarks/results/gpu-DATE)
+# out       output folder: gpu.jsonl (all figures, written as soon as they are measured), gpu.md (the tables), gpu.log; figures are
+#           added to those of an earlier call (default: benchmarks/results/gpu-DATE)
 # nanogpt   a checkout of github.com/karpathy/nanoGPT to compare with
 # text      tinyshakespeare, for `shakespeare_gpu`
 # pairs     a folder with train.tsv, valid.tsv and test.tsv, for `tatoeba`
 # seconds   time limit of this call (default: 530)
 # stages    run only these, each with all the remaining time:
-#           text,gradients,tests,training,machine,attention,decoding,maps,kernels,sizes,translation
-# work      folder of compiled code and prepared data, used again by later calls (default: .cache/gpu)
+#           text,gradients,tests,training,attention,decoding,maps,sizes,translation
 # wheels    packages for a machine without network access, from benchmarks/gpu_package.sh; unpacked in .cache/gpu (default: wheels/)
 # --dry-run run everything with tiny sizes on a CPU; measures nothing, and keeps files only in a folder out=
 #
-# benchmarks/gpu/run.py lists the time budget of each stage; docs/gpu.md describes what is measured and how.
+# benchmarks/gpu/run.py lists the time of each stage; docs/gpu.md describes what is measured and how.
 set -euo pipefail
 
 arguments=() wheels=""

@@ -1,4 +1,4 @@
-"""What the benchmarks measure with: files named by the user, sizes of models, random tokens."""
+"""Inputs of the benchmarks: files named by the user, sizes of models, random tokens."""
 
 from __future__ import annotations
 

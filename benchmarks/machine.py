@@ -1,15 +1,21 @@
-"""Describe the machine and the package versions that are saved with every result."""
+"""Describe the machine and the package versions that are saved with every result, and measure its matrix peak."""
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
+import json
 import os
 import platform
 import re
-import subprocess
-from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from statistics import median
+
+import torch
+from torch.nn import functional as F
+
+from benchmarks.device import device, mean_seconds
 
 PACKAGES = ("torch", "numpy", "sentencepiece", "transformers", "ctranslate2", "joeynmt")
 """Packages whose versions are saved with every result, if installed."""
@@ -21,8 +27,6 @@ def describe_machine() -> dict[str, str | int]:
     description: dict[str, str | int] = {"processor": processor(), "cores": cores, "system": platform.system()}
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         description["memory_bytes"] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    import torch
-
     if torch.cuda.is_available():
         description["gpu"] = torch.cuda.get_device_name()
     return description
@@ -41,32 +45,6 @@ def processor() -> str:
     return ", ".join(parts + extensions[:1])
 
 
-def gpu_and_torch() -> str:
-    """Return the name of the GPU and the version of torch; raise RuntimeError if torch finds no GPU."""
-    import torch
-
-    if not torch.cuda.is_available():
-        raise RuntimeError(f"torch {torch.__version__} finds no CUDA GPU")
-    return f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
-
-
-_ROOT = Path(__file__).resolve().parent.parent
-
-
-def commit(root: Path = _ROOT) -> str:
-    """Return the last commit of program files, if git knows it, and a hash of all program files as they are."""
-    head = ""
-    with suppress(OSError):  # without git
-        command = ["git", "log", "-1", "--abbrev=10", "--format=%h", "--", "*.py", "*.yaml"]
-        head = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
-    packages = (package.parent for package in root.glob("*/__init__.py"))
-    files = [*root.glob("*.py"), *(path for package in packages for path in package.rglob("*.*"))]
-    code = hashlib.sha256()
-    for path in sorted(path for path in files if path.suffix in (".py", ".yaml")):
-        code.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return f"{head or 'code'} {code.hexdigest()[:8]}"
-
-
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the installed `PACKAGES`."""
     installed = {"python": platform.python_version()}
@@ -76,3 +54,37 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return installed
+
+
+SHAPES = ((8192, 256, 1024), (8192, 1024, 256), (8192, 384, 1536), (2048, 256, 1024), (2048, 2048, 2048))
+"""M x K x N of the measured products: the linear layers of small transformers, and one square product."""
+
+LARGE = ((8192, 8192, 8192),)
+"""Additional product on a GPU, which the smaller products do not saturate."""
+
+REPEATS = 7
+
+
+@dataclass
+class PeakSettings:
+    """Settings of `peak`."""
+
+
+def peak(_: PeakSettings) -> None:
+    """Print the peak matrix throughput of this machine as one line of JSON: FLOP/s by number format."""
+    shapes = SHAPES + (LARGE if torch.cuda.is_available() else ())
+    with torch.no_grad():
+        rates = {
+            name: max(product_rate(*shape, dtype) for shape in shapes)
+            for name, dtype in (("bf16", torch.bfloat16), ("float32", torch.float32))
+        }
+    print(json.dumps(rates))
+
+
+def product_rate(rows: int, inner: int, columns: int, dtype: torch.dtype) -> float:
+    """Return the FLOP/s of one product (2 M K N / time), by the median time of `REPEATS` calls after one uncounted
+    call."""
+    x = torch.randn(rows, inner, device=device()).to(dtype)
+    weight = torch.randn(columns, inner, device=device()).to(dtype)
+    times = [mean_seconds(partial(F.linear, x, weight), 1) for _ in range(REPEATS + 1)]
+    return 2 * rows * inner * columns / median(times[1:])

@@ -1,16 +1,13 @@
-"""Rows of a benchmark: speed of each turn while it is measured; median, minimum and maximum on disk."""
+"""Results of a benchmark: speed of each turn while it is measured; median, minimum and maximum on disk."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-CUT = "not measured: cut off while "
-"""Beginning of the status of a measurement that was stopped; what it was doing follows."""
 
 
 @dataclass
@@ -21,20 +18,13 @@ class Row:
     ours: bool = False
     operations_per_unit: float | None = None
     status: str = "measured"
-    """`measured`, `skipped: reason`, `not measured: reason` (no time left) or `failed: reason`."""
+    """`measured`, `skipped: reason`, `not measured: reason` or `failed: reason`."""
     peak_memory: int = 0
     """Peak memory in bytes."""
     rates: list[float] = field(default_factory=list)
     """Units per second of each turn; on disk minimum, median and maximum, which have the same median."""
     step_milliseconds: list[float] = field(default_factory=list)
     """Time of a step in each turn; on disk the median."""
-    set_up_seconds: float = 0.0
-    """Time of imports, data preparation, compilation and the uncounted turn."""
-    facts: dict[str, float] = field(default_factory=dict)
-    """Numbers that describe the workload."""
-    phases: dict[str, float] = field(default_factory=dict)
-    """Seconds from the start of the contender to each phase: building (after imports), compiling (the first step),
-    warming up, waiting (for the others), measuring."""
 
     @property
     def measured(self) -> bool:
@@ -62,12 +52,11 @@ class Row:
         self.step_milliseconds.append(1000 * seconds / steps)
 
     def summary(self) -> dict[str, Any]:
-        """Return what is kept on disk: what the tables show."""
+        """Return the values that the tables show, for the JSON file."""
         rates = (min(self.rates), self.rate, max(self.rates)) if self.rates else ()
         times = (self.milliseconds,) if self.rates else ()
         values = asdict(replace(self, rates=[*map(rounded, rates)], step_milliseconds=[*map(rounded, times)]))
-        keys = ("name", "ours", "operations_per_unit", "status", "peak_memory", "rates", "step_milliseconds")
-        return {key: values[key] for key in keys if values[key]}
+        return {key: value for key, value in values.items() if value}
 
 
 def rounded(value: float) -> float:
@@ -132,3 +121,15 @@ class Result:
 def dumped(value: Any) -> str:
     """Return JSON on one line."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [f"| {' | '.join(headings)} |", "|" + "---|" * len(headings)]
+    return "\n".join([*lines, *(f"| {' | '.join(cells)} |" for cells in rows)])
+
+
+def number(value: float) -> str:
+    """Format a number with three significant digits: 12,345 becomes 12,300, 3.14159 becomes 3.14."""
+    digits = f"{value:.3g}"
+    return f"{float(digits):,.0f}" if abs(float(digits)) >= 100 else f"{float(digits):g}"

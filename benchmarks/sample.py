@@ -111,7 +111,7 @@ def decoding_comparisons(what: str, contenders: list[Contender]) -> tuple[Compar
     bf16; ours is therefore compared with its float32 and with its int8, which is faster."""
 
     def named(*beginnings: str) -> tuple[str, ...]:
-        return tuple(one.name for one in contenders if one.name.startswith(beginnings))
+        return tuple(contender.name for contender in contenders if contender.name.startswith(beginnings))
 
     ours = named("ours ")
     return (

@@ -61,13 +61,13 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
     size = recipe.size | {"dropout": recipe.dropout}
     work = {"text": str(text), "batch_size": recipe.batch_size, **size}
     fixed = f"data=text tokenizer=char trainer.compile=off trainer.batch_size={recipe.batch_size}"
-    own = [*fixed.split(), f"data.path={text}", *model_settings(size)]
+    overrides = [*fixed.split(), f"data.path={text}", *model_settings(size)]
     nanogpt_like = "model.norm=layer model.position=learned model.activation=gelu model.qk_norm=false".split()
     same = [*nanogpt_like, f"model.attention_dropout={recipe.dropout}"]
-    operations, compiled = operations_per_token(own), "trainer.compile=on"
+    operations, compiled = operations_per_token(overrides), "trainer.compile=on"
 
     def ours(label: str, *settings: str) -> Contender:
-        return Contender(label, "benchmarks.ours:training", {"settings": [*own, *settings]}, True, operations)
+        return Contender(label, "benchmarks.ours:training", {"settings": [*overrides, *settings]}, True, operations)
 
     def nanogpt(label: str, **changes: Any) -> Contender:
         arguments = work | {"checkout": absolute(checkout)} | changes
@@ -91,7 +91,7 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
     ]
     if recipe.dropout:
         contenders.insert(2, ours(f"{SAME} without attention dropout", *same, "model.attention_dropout=0"))
-    peers = tuple(one.name for one in contenders if not one.ours)
+    peers = tuple(contender.name for contender in contenders if not contender.ours)
     both, own_ways = (SAME, f"{SAME} compiled"), ("ours", "ours compiled")
     batch = f"batch {recipe.batch_size}"
     comparisons = [
@@ -116,9 +116,10 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
             *alike,
         ]
         what = f"the same model, {large}"
+        rivals = tuple(contender.name for contender in alike)
         comparisons += [
             Comparison(f"{what}, against nanoGPT as shipped at its {recipe.batch_size}", larger, (SHIPPED,)),
-            Comparison(f"{what}, against the fastest peer at that batch", larger, tuple(one.name for one in alike)),
+            Comparison(f"{what}, against the fastest peer at that batch", larger, rivals),
         ]
     title = f"Training steps of a {recipe.title}, {batch} unless said otherwise, AdamW, characters of one text"
     return Benchmark(f"train_gpt_{name}", title, "tokens", tuple(contenders), SAME, tuple(comparisons))

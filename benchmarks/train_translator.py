@@ -43,21 +43,21 @@ class TrainTranslatorSettings(MeasureSettings):
 def train_translator(settings: TrainTranslatorSettings) -> None:
     """Measure training steps of an encoder-decoder in tokens/s: ours, transformers, torch.nn.Transformer, JoeyNMT."""
     folder = existing("data", settings.data, "folder")
-    own = [
+    overrides = [
         f"data.path={folder}",
         *"task=translate data=pairs data.source_column=en data.target_column=ja tokenizer.vocab_size=7680".split(),
         *model_settings(MODEL),
         *f"trainer.label_smoothing={LABEL_SMOOTHING} optim=adamw trainer.compile=off".split(),
     ]
     with tempfile.TemporaryDirectory() as temporary:
-        measure(benchmark(own, Path(temporary) / "pairs.npz"), settings)
+        measure(benchmark(overrides, Path(temporary) / "pairs.npz"), settings)
 
 
-def benchmark(own: list[str], corpus: Path) -> Benchmark:
+def benchmark(overrides: list[str], corpus: Path) -> Benchmark:
     """Return the benchmark; writes the tokenised pairs to `corpus` for the peers."""
     from benchmarks.ours import composed, prepared_and_model
 
-    prepared, model = prepared_and_model(composed(own))
+    prepared, model = prepared_and_model(composed(overrides))
     assert isinstance(model, EncoderDecoder)
     operations = write_corpus(prepared, model, corpus)
     vocab_size = prepared.tokenizers[0].vocab_size
@@ -66,7 +66,7 @@ def benchmark(own: list[str], corpus: Path) -> Benchmark:
     work: dict[str, Any] = MODEL | fixed
 
     def ours(label: str, *settings: str) -> Contender:
-        return Contender(label, "benchmarks.ours:training", {"settings": [*own, *settings]}, True, operations)
+        return Contender(label, "benchmarks.ours:training", {"settings": [*overrides, *settings]}, True, operations)
 
     def peer(label: str, function: str, **changes: Any) -> Contender:
         return Contender(label, f"benchmarks.peers.translation:{function}", work | changes, False, operations)
@@ -90,7 +90,7 @@ def benchmark(own: list[str], corpus: Path) -> Benchmark:
     joey = peer("JoeyNMT float32", "joeynmt", batch_size=0, batch_tokens=4096)
     layers, width, heads = MODEL["layers"], MODEL["width"], MODEL["heads"]
     shape = f"{layers}+{layers} layers, width {width}, {heads} heads, {vocab_size} shared pieces"
-    own_names, alike_names, loops = (tuple(one.name for one in group) for group in (mine, alike, plain))
+    own_names, alike_names, loops = (tuple(contender.name for contender in group) for group in (mine, alike, plain))
     comparisons = (
         Comparison(f"Encoder-decoder ({shape}): training, against the fastest plain loop", own_names, loops),
         Comparison("the same in Marian's architecture, against the fastest plain loop", alike_names, loops),

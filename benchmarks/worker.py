@@ -1,7 +1,7 @@
 """Run one contender in its own process: build the step, then repeat it for each turn that the harness requests.
 
-Requests and answers are JSON lines on standard input and output. During the set-up, a line `{"phase": …}` reports each
-part as it begins. Between turns the process blocks on a read and leaves the machine to the other contenders.
+Requests and answers are JSON lines on standard input and output. Between turns the process blocks on a read and leaves
+the machine to the other contenders.
 """
 
 from __future__ import annotations
@@ -36,26 +36,18 @@ def main() -> None:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 
-    def begin(phase: str) -> None:
-        answer({"phase": phase})
-
     request = json.loads(sys.stdin.readline())
     try:
-        started = time.perf_counter()
-        make = imported(request["build"])
-        begin("building")
-        step = make(**request["arguments"])
-        begin("compiling")
-        last = turn(step, 0.0)
+        step = imported(request["build"])(**request["arguments"])
+        first = turn(step, 0.0)
         gpu = gpu_in_use()
         # The first step compiles; on a GPU the next may capture a CUDA graph, and a whole warm-up follows.
-        remaining = request["seconds"] - (0.0 if gpu else last["seconds"])
+        remaining = request["seconds"] - (0.0 if gpu else first["seconds"])
         if remaining > 0:
-            begin("warming up")
-            last = turn(step, remaining)
+            turn(step, remaining)
         if gpu:
             gpu.reset_peak_memory_stats()  # excludes the memory of compilation
-        answer({"set_up_seconds": time.perf_counter() - started, "last": last})
+        answer({})
         for line in sys.stdin:
             step()  # not counted: wakes the threads and reallocates memory released after the last turn
             synchronize()
@@ -72,8 +64,8 @@ def main() -> None:
 def imported(target: str) -> Callable[..., Step]:
     """Return the function `module:function`, which builds a step."""
     module, _, function = target.partition(":")
-    make: Callable[..., Step] = getattr(importlib.import_module(module), function)
-    return make
+    build: Callable[..., Step] = getattr(importlib.import_module(module), function)
+    return build
 
 
 def turn(step: Step, seconds: float) -> dict[str, float]:
@@ -91,7 +83,7 @@ def turn(step: Step, seconds: float) -> dict[str, float]:
                 ends.popleft().synchronize()
     synchronize()
     took = time.perf_counter() - started
-    give_memory_back()
+    release_memory()
     return {"seconds": took, "steps": steps, "units": units}
 
 
@@ -102,12 +94,12 @@ def gpu_in_use() -> Any:
 
 
 def synchronize() -> None:
-    """Wait until the GPU, if this process uses one, has finished its queued work. Raises an error of that work."""
+    """Wait until the GPU, if this process uses one, has finished its queued work."""
     if gpu := gpu_in_use():
         gpu.synchronize()
 
 
-def give_memory_back() -> None:
+def release_memory() -> None:
     """Release cached GPU memory, and return freed main memory to the system if less than a third is available.
 
     Otherwise a dozen idle contenders, each with the activations of a large step, may not fit. Our trainer, which uses
@@ -115,15 +107,10 @@ def give_memory_back() -> None:
     """
     if gpu := gpu_in_use():
         gpu.empty_cache()
-    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc" and available_memory() < 1 / 3:
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
-
-
-def available_memory() -> float:
-    """Return the available fraction of main memory (Linux)."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    sizes = {name: int(rest.split()[0]) for name, rest in (line.split(":") for line in lines)}
-    return sizes["MemAvailable"] / sizes["MemTotal"]
+    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
+        sizes = dict(re.findall(r"(\w+):\s+(\d+)", Path("/proc/meminfo").read_text()))
+        if int(sizes["MemAvailable"]) < int(sizes["MemTotal"]) / 3:
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def peak_memory() -> int:

@@ -21,7 +21,7 @@ HELP = """Train a small transformer: a GPT that generates text, or an encoder-de
   python train.py resume=runs/NAME                     resume a run where it stopped
   python train.py resume=runs/NAME/checkpoints/best    resume from a checkpoint; later ones are deleted
   python train.py init_from=runs/NAME data=text …      a new run initialised from existing weights
-  python train.py init_from=FOLDER data=text …         fine-tune a GPT-2, Pythia, Llama or Marian of transformers
+  python train.py init_from=FOLDER data=text …         fine-tune a GPT-2, Llama or Marian of transformers
   python train.py -m optim.lr=1e-3,3e-4                a sweep: one run per value, ranked at the end
   python train.py --cfg job …                          print the config and exit
 

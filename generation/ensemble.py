@@ -42,8 +42,8 @@ class Ensemble(nn.Module):
 
 def mean_probability(logits: Sequence[Tensor]) -> Tensor:
     """Return the logarithm [..., V] of the mean of the probabilities that these logits [..., V] stand for."""
-    each = torch.stack([one.float().log_softmax(dim=-1) for one in logits])
-    return each.logsumexp(dim=0) - math.log(len(logits))
+    log_probabilities = torch.stack([part.float().log_softmax(dim=-1) for part in logits])
+    return log_probabilities.logsumexp(dim=0) - math.log(len(logits))
 
 
 class GPTEnsemble(Ensemble, GPT):
@@ -61,7 +61,8 @@ class GPTEnsemble(Ensemble, GPT):
     def features(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Return the features of all members, side by side [B, T, ΣC]."""
         caches = [None] * len(self.models) if cache is None else parts_of(cache)
-        return torch.cat([each.features(tokens, one) for each, one in zip(self.models, caches, strict=True)], dim=-1)
+        members = zip(self.models, caches, strict=True)
+        return torch.cat([member.features(tokens, part) for member, part in members], dim=-1)
 
     def new_cache(self, capacity: int | None = None) -> KVCache:
         """Create an empty cache for each member."""
@@ -86,7 +87,7 @@ class TranslatorEnsemble(Ensemble, EncoderDecoder):
         """Return the features of all members, side by side [B, T, ΣC]."""
         caches = [None] * len(self.models) if cache is None else parts_of(cache)
         members = zip(self.models, caches, strict=True)
-        return torch.cat([each.features(source, target, source_mask, one) for each, one in members], dim=-1)
+        return torch.cat([member.features(source, target, source_mask, part) for member, part in members], dim=-1)
 
     def cache_source(self, source: Tensor, source_mask: Tensor | None, cache: KVCache) -> None:
         """Encode the source with each member."""

@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.attention import attention
-from model.block_variants import ParallelDecoderBlock
 from model.blocks import DecoderBlock
 from model.cache import KVCache
 from model.embedding import rotate
@@ -53,7 +52,7 @@ def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
                 setattr(module, name, PackedFloat32Linear(child, rows))
     for module in list(ready.modules()):
         for name, child in module.named_children():
-            if isinstance(child, DecoderBlock) and type(child) in (DecoderBlock, ParallelDecoderBlock):
+            if type(child) is DecoderBlock:
                 setattr(module, name, DecodingBlock(child))
     return ready
 
@@ -85,7 +84,6 @@ class DecodingBlock(nn.Module):
 
     def __init__(self, block: DecoderBlock) -> None:
         super().__init__()
-        self.parallel = isinstance(block, ParallelDecoderBlock)
         attention = block.attention
         self.layer, self.head_width = attention.layer, attention.head_width
         self.heads, self.kv_heads = attention.heads, attention.kv_heads
@@ -114,7 +112,7 @@ class DecodingBlock(nn.Module):
         else:
             mixed = attention(query, key, value, causal=True, key_mask=mask)
         attended = x + self.output(mixed.transpose(1, 2).reshape(batch, tokens, width))
-        return attended + self.feed_forward(self.feed_forward_norm(x if self.parallel else attended))
+        return attended + self.feed_forward(self.feed_forward_norm(attended))
 
 
 def packs(weight: Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""What a translation of one sentence is, and how long it may be. This module does not import torch."""
+"""The translation of a sentence, and its maximum length. This module does not import torch."""
 
 from __future__ import annotations
 

@@ -16,15 +16,15 @@ def foreign_options(config: ModelConfig, program: str, carried: Container[str] =
     carried: names of options that this exporter carries, unlike the others.
     """
     default = {field.name: field.default for field in fields(ModelConfig)}
-    found = {
+    refused = {
         f"model.{key}={getattr(config, key)}: is not carried to {program}": f"model.{key}={default[key]}"
         for key in IMPORTED_MODELS_ONLY
         if key not in carried and getattr(config, key) != default[key]
     }
     if "activation" not in carried and config.activation not in ACTIVATIONS:
         sentence = f"model.activation={config.activation}: is not carried to {program}"
-        found[sentence] = f"one of {', '.join(ACTIVATIONS)}"
-    return found
+        refused[sentence] = f"one of {', '.join(ACTIVATIONS)}"
+    return refused
 
 
 def advised(refused: Mapping[str, str]) -> list[str]:

@@ -39,9 +39,6 @@ class Usage:
     text: str
     """Markdown: code that loads the model, and what differs from Chumoku."""
 
-    languages: Sequence[str] = ()
-    """Codes of the languages, if they are known."""
-
 
 def model_card(trained: Trained, usage: Usage, checks: Iterable[str]) -> str:
     """Return the model card. checks: what was compared between the exported model and ours, and the result."""
@@ -70,7 +67,7 @@ def front_matter(trained: Trained, usage: Usage) -> str:
     """Return the fields that the hub reads; the licence is left for the author."""
     primer = trained.config["data"]["source"] == "primer"
     translator = trained.config["task"] == "translate"
-    languages = usage.languages or ((["en", "ja"] if translator else ["en"]) if primer else [])
+    languages = (["en", "ja"] if translator else ["en"]) if primer else []
     lines = [
         "---",
         "license:  # to fill in: mit, apache-2.0, cc-by-4.0 ...",
@@ -149,7 +146,7 @@ def curve(lines: Sequence[Mapping[str, Any]], step: int) -> str:
 def scores(trained: Trained) -> str:
     """Return the scores of the final test and of `evaluate.py`, each with the step that was evaluated; what the model
     alone does not reach is left out by name."""
-    found, left_out, own = [], [], weights_hash(trained.model)
+    tables, left_out, own = [], [], weights_hash(trained.model)
     test = json_or_nothing(trained.run / "test.json")
     if test and test.get("step") != trained.step:
         left_out.append(f"`test.json` (other weights, step {test.get('step')})")
@@ -157,7 +154,7 @@ def scores(trained: Trained) -> str:
         rows = [[name, figure(value)] for name, value in test.items() if "/" in name]
         other = {name: value for name, value in test.items() if "/" not in name and not isinstance(value, bool)}
         means = ", ".join(f"{name} {figure(value)}" for name, value in other.items())
-        found.append(f"Test at the end of the training, {means}:\n\n{table(['score', 'value'], rows)}")
+        tables.append(f"Test at the end of the training, {means}:\n\n{table(['score', 'value'], rows)}")
     for path in sorted((trained.run / "evaluation").glob("*.json")):
         result = json_or_nothing(path)
         measured, model = result.get("scores"), result.get("model")
@@ -166,17 +163,17 @@ def scores(trained: Trained) -> str:
                 left_out.append(f"`{path.name}` ({', '.join(reasons)})")
                 continue
             rows = [
-                [name, figure(one.get("value")), f"{figure(one.get('low'))} to {figure(one.get('high'))}"]
-                for name, one in measured.items()
-                if isinstance(one, dict)
+                [name, figure(score.get("value")), f"{figure(score.get('low'))} to {figure(score.get('high'))}"]
+                for name, score in measured.items()
+                if isinstance(score, dict)
             ]
             title = f"`evaluate.py`, split {result.get('split')}, step {model.get('step')}"
-            found.append(f"{title}:\n\n{table(['score', 'value', '95 % interval'], rows)}")
-    if not found:
-        found.append("None in the run folder: `python evaluate.py run=…` before the export.")
+            tables.append(f"{title}:\n\n{table(['score', 'value', '95 % interval'], rows)}")
+    if not tables:
+        tables.append("None in the run folder: `python evaluate.py run=…` before the export.")
     if left_out:
-        found.append(f"Left out, since they are not those of this model alone: {', '.join(left_out)}.")
-    return "\n\n".join(found)
+        tables.append(f"Left out, since they are not those of this model alone: {', '.join(left_out)}.")
+    return "\n\n".join(tables)
 
 
 def other_means(result: Mapping[str, Any], own: str) -> list[str]:
@@ -215,22 +212,22 @@ def figure(value: Any) -> str:
 def json_or_nothing(path: Path) -> dict[str, Any]:
     """Read a JSON object; empty if the file is missing or damaged."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Read a file of one JSON object per line, up to the first damaged line; empty if it is missing."""
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
-        return found
+        return records
     for line in lines:
         try:
-            found.append(dict(json.loads(line)))
+            records.append(dict(json.loads(line)))
         except (ValueError, TypeError):
             break
-    return found
+    return records

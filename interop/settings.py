@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +14,7 @@ HELP = """Export a trained run to the format of another program: weights, tokeni
 
   python export.py run=runs/NAME to=FOLDER                       for Hugging Face transformers
   python export.py run=runs/NAME to=FOLDER format=ctranslate2    for CTranslate2
-  python export.py run=runs/NAME to=FOLDER format=onnx           for ONNX Runtime
+  python export.py run=runs/NAME to=FOLDER format=gguf           for llama.cpp and Ollama
 
 The folder is new and complete, or not written at all. A model that the other program cannot compute exactly is refused.
 
@@ -32,14 +31,9 @@ class ExportSettings:
     to: str | None = None
     """The folder to write, which must not exist yet."""
 
-    format: Literal["huggingface", "ctranslate2", "gguf", "argos", "onnx"] = "huggingface"
+    format: Literal["huggingface", "ctranslate2", "gguf"] = "huggingface"
     """`huggingface`: a folder for `from_pretrained` of transformers. `ctranslate2`: a folder for CTranslate2.
-    `gguf`: a file for llama.cpp and Ollama. `argos`: a package for Argos Translate and LibreTranslate.
-    `onnx`: a graph for ONNX Runtime, which computes the logits of whole texts."""
-
-    languages: str | None = None
-    """argos: codes of the languages of a translator, source first, such as en,ja; known for the built-in corpus, and if
-    the files or columns of the data are named by them. Must be the direction in which the run was trained."""
+    `gguf`: a file for llama.cpp and Ollama."""
 
     checkpoint: str = "best"
     """`best` (lowest validation loss), `last`, or the name of a step, step-00000500."""
@@ -52,23 +46,16 @@ def export_help() -> str:
 
 def parse_settings(arguments: Sequence[str]) -> ExportSettings:
     """Parse and check the command line. Raises UserError with all problems."""
-    settings, found = read_settings(ExportSettings, arguments)
-    if found := found + problems(settings):
-        raise UserError(*found)
+    settings, wrong = read_settings(ExportSettings, arguments)
+    if wrong := wrong + problems(settings):
+        raise UserError(*wrong)
     return settings
 
 
 def problems(settings: ExportSettings) -> list[str]:
     """Return one sentence for each invalid setting, with its key."""
-    found = [] if settings.run else ["run=runs/NAME is needed: the folder of a trained model"]
-    found += [] if settings.to else ["to=FOLDER is needed: the folder to write"]
+    wrong = [] if settings.run else ["run=runs/NAME is needed: the folder of a trained model"]
+    wrong += [] if settings.to else ["to=FOLDER is needed: the folder to write"]
     if not is_checkpoint(settings.checkpoint):
-        found.append(f"checkpoint={settings.checkpoint}: must be {CHECKPOINTS}")
-    if settings.languages is not None:
-        if settings.format != "argos":
-            found.append(f"languages={settings.languages}: applies to format=argos only")
-        elif not re.fullmatch(r"[a-z]{2,3}(-\w+)?,[a-z]{2,3}(-\w+)?", settings.languages):
-            found.append(f"languages={settings.languages}: must be two codes, source first, such as en,ja")
-        elif len(set(settings.languages.split(","))) == 1:
-            found.append(f"languages={settings.languages}: source and target are the same language")
-    return found
+        wrong.append(f"checkpoint={settings.checkpoint}: must be {CHECKPOINTS}")
+    return wrong

@@ -1,4 +1,4 @@
-"""What an exporter gets: a trained model, and the facts about it that a model card states."""
+"""A trained model to export, and the run that a model card describes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Trained:
 
 def weights_hash(model: GPT | EncoderDecoder) -> str:
     """Return the SHA-256 of the weights, independent of file format and device."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, weight in sorted(model.named_parameters()):
-        found.update(f"{name} {tuple(weight.shape)}".encode())
-        found.update(weight.detach().float().cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()
+        digest.update(f"{name} {tuple(weight.shape)}".encode())
+        digest.update(weight.detach().float().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

@@ -124,8 +124,7 @@ def circuits(
 
 def _vectors(embedding: Embedding, ids: Tensor) -> Tensor:
     """Return the vectors of tokens without positions, [1, N, C]."""
-    vectors = embedding.tokens(ids)[None] * embedding.scale
-    return vectors if embedding.norm is None else embedding.norm(vectors)
+    return embedding.tokens(ids)[None] * embedding.scale
 
 
 def _read(model: Model, blocks: nn.ModuleList, place: tuple[str, int] | None, x: Tensor) -> Tensor:

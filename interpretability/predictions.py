@@ -22,7 +22,7 @@ class Readout:
     """Predictions of a batch of examples; padding at the end of a row is ignored."""
 
     def __init__(self, batch: Sequence[Example], stream: ResidualStream, logits: Tensor, spell: Pieces) -> None:
-        """logits: [B,T,V] float32 of the recorded forward pass, after `config.logit_cap`."""
+        """logits: [B,T,V] float32 of the recorded forward pass."""
         self.batch, self.logits, self.spell = batch, logits, spell
         self.best = _most_likely(logits, PREDICTIONS)
         self.layers = [_most_likely(stream.lens(layer), LENS) for layer in sorted(stream.layers)[:-1]]
@@ -31,9 +31,8 @@ class Readout:
         for row, example in enumerate(batch):
             candidates[row, : len(example.next_ids), 0] = torch.tensor(example.next_ids, device=ids.device)
         self.attribution = stream.attribution(candidates)  # [P,B,T,N]
-        uncapped = stream.logits
-        mean = uncapped.mean(dim=-1, keepdim=True, dtype=torch.float32)
-        self.centred = uncapped.gather(-1, candidates).float() - mean  # [B,T,N]
+        mean = stream.logits.mean(dim=-1, keepdim=True, dtype=torch.float32)
+        self.centred = stream.logits.gather(-1, candidates).float() - mean  # [B,T,N]
 
     def of(self, row: int) -> dict[str, Any]:
         """Return the fields of a `Sample` that describe the predictions of one example."""

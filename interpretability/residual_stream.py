@@ -23,7 +23,6 @@ from model.attention import Attention
 from model.blocks import CrossDecoderBlock, DecoderBlock, EncoderBlock
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from model.layers import capped
 
 Model = GPT | EncoderDecoder
 
@@ -44,7 +43,7 @@ class ResidualStream:
     before_norms: dict[nn.Module, Tensor] = field(default_factory=dict)
     """The stream before each norm of `norm_path`, [B, T, C]."""
     logits: Tensor = field(default_factory=lambda: torch.empty(0))
-    """The logits before `config.logit_cap`, [B, T, V], in the dtype of the model."""
+    """The logits, [B, T, V], in the dtype of the model."""
 
     @property
     def end(self) -> Tensor:
@@ -104,7 +103,7 @@ class ResidualStream:
         return mixed @ module.output.weight[:, columns].float().T
 
     def attribution(self, tokens: Tensor) -> Tensor:
-        """Return the contribution of each part to the logits of `tokens` [B, T, N] before `config.logit_cap`, each
+        """Return the contribution of each part to the logits of `tokens` [B, T, N], each
         minus the mean logit of the vocabulary, [P, B, T, N]. The parts of a token add up to its logit minus the mean.
 
         Norms are applied with their scale frozen at that of the whole stream; their biases and that of the output
@@ -144,7 +143,7 @@ class ResidualStream:
         norm = model.norm if isinstance(model, GPT) else model.decoder_norm
         wide = {name: parameter.float() for name, parameter in norm.named_parameters()}
         logits = functional_call(norm, wide, self.layers[layer]).float() @ model.output_weight.float().T
-        return capped(logits if model.output_bias is None else logits + model.output_bias, model.config.logit_cap)
+        return logits if model.output_bias is None else logits + model.output_bias
 
 
 @contextmanager

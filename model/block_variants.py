@@ -1,8 +1,4 @@
-"""Blocks with another residual stream than `model.blocks`, for models that come from elsewhere (`config.block`).
-
-Post-norm: norm(x + f(x)) (Vaswani et al. 2017; Marian). Parallel: both branches read the same x (Wang & Komatsuzaki
-2021; GPT-J, Pythia).
-"""
+"""Post-norm blocks, norm(x + f(x)) (Vaswani et al. 2017), for models that come from elsewhere: Marian."""
 
 from __future__ import annotations
 
@@ -56,58 +52,12 @@ class PostNormCrossDecoderBlock(CrossDecoderBlock):
         return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
 
 
-class ParallelEncoderBlock(EncoderBlock):
-    """x + attention(norm(x)) + mlp(norm(x))."""
-
-    def forward(self, x: Tensor, rotation: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
-        """As in `EncoderBlock`."""
-        attended = x + self.dropout(self.attention(self.attention_norm(x), rotation, mask))
-        return attended + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-
-
-class ParallelDecoderBlock(DecoderBlock):
-    """x + attention(norm(x)) + mlp(norm(x))."""
-
-    def forward(
-        self,
-        x: Tensor,
-        rotation: Tensor | None = None,
-        cache: KVCache | None = None,
-        document_mask: Tensor | None = None,
-    ) -> Tensor:
-        """As in `DecoderBlock`."""
-        attended = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache, document_mask))
-        return attended + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-
-
-class ParallelCrossDecoderBlock(CrossDecoderBlock):
-    """x + attention(norm(x)) + cross_attention(norm(x)) + mlp(norm(x))."""
-
-    def forward(  # type: ignore[override]
-        self,
-        x: Tensor,
-        source: tuple[Tensor, Tensor],
-        source_mask: Tensor | None = None,
-        rotation: Tensor | None = None,
-        cache: KVCache | None = None,
-    ) -> Tensor:
-        """As in `CrossDecoderBlock`."""
-        attended = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache))
-        crossed = attended + self.dropout(self.cross_attention(self.cross_norm(x), *source, source_mask))
-        return crossed + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-
-
 VARIANTS: dict[str, dict[type[Block], type[Block]]] = {
     "pre_norm": {},
     "post_norm": {
         EncoderBlock: PostNormEncoderBlock,
         DecoderBlock: PostNormDecoderBlock,
         CrossDecoderBlock: PostNormCrossDecoderBlock,
-    },
-    "parallel": {
-        EncoderBlock: ParallelEncoderBlock,
-        DecoderBlock: ParallelDecoderBlock,
-        CrossDecoderBlock: ParallelCrossDecoderBlock,
     },
 }
 """The class that takes the place of a class of `model.blocks`, for each value of `config.block`."""

@@ -10,18 +10,8 @@ MOST_LAYERS = 1000
 """Guards against the config of a damaged file, whose blocks would fill the memory."""
 
 ACTIVATIONS = ("relu2", "relu", "gelu", "gelu_tanh", "silu", "swiglu")
-BLOCKS = ("pre_norm", "post_norm", "parallel")
-IMPORTED_MODELS_ONLY = (
-    "block",
-    "norm_eps",
-    "norm_gain",
-    "rotary_base",
-    "rotary_fraction",
-    "embedding_norm",
-    "embedding_scale",
-    "output_bias",
-    "logit_cap",
-)
+BLOCKS = ("pre_norm", "post_norm")
+IMPORTED_MODELS_ONLY = ("block", "norm_eps", "rotary_base", "embedding_scale", "output_bias")
 """Options that only models from elsewhere need; most exporters do not carry them."""
 
 
@@ -106,25 +96,14 @@ class ModelConfig:
 
     block: str = "pre_norm"
     """How a block joins its branches, attention and MLP, to the residual stream x: `pre_norm`, x + f(norm(x)) one after
-    the other (Xiong et al. 2020; trains without warm-up); `post_norm`, norm(x + f(x)) (Vaswani et al. 2017; Marian);
-    `parallel`, x + f(norm(x)) + g(norm(x)) (Wang & Komatsuzaki 2021; GPT-J, Pythia)."""
+    the other (Xiong et al. 2020; trains without warm-up); `post_norm`, norm(x + f(x)) (Vaswani et al. 2017; Marian)."""
 
     norm_eps: float | None = None
     """Constant added to the variance in a norm. null uses 1e-6 (rms) or 1e-5 (layer)."""
 
-    norm_gain: bool = True
-    """A trained gain for each channel in every norm; false fixes all of them at 1, as NanoChat does. norm=rms only."""
-
     rotary_base: float = 10_000.0
     """Rotary positions: the slowest pair of channels turns once in about 2 pi times this many tokens. Long contexts use
     larger bases (Xiong et al. 2023)."""
-
-    rotary_fraction: float = 1.0
-    """Rotary positions: the fraction of a head's channels that turn with the position; the rest compares content alone
-    (Black et al. 2022, section 2.1: 0.25 in GPT-NeoX)."""
-
-    embedding_norm: bool = False
-    """A norm after the embedding (Le Scao et al. 2022, section 3.2.2; BLOOM, NanoChat)."""
 
     embedding_scale: float | None = None
     """Factor of the token vectors before positions are added. null uses sqrt(width) with sinusoidal positions (Vaswani
@@ -133,18 +112,10 @@ class ModelConfig:
     output_bias: bool = False
     """Bias of the output projection; it learns token frequencies (Marian)."""
 
-    logit_cap: float | None = None
-    """Soft limit c of the logits z: c tanh(z / c) (Gemma Team 2024; 15 in NanoChat)."""
-
     @property
     def head_width(self) -> int:
         """Width D of one attention head."""
         return self.width // self.heads
-
-    @property
-    def rotary_width(self) -> int:
-        """Number of channels of a head that turn with the position, in pairs."""
-        return 2 * int(self.head_width * self.rotary_fraction / 2)
 
     @property
     def key_value_heads(self) -> int:
@@ -190,13 +161,9 @@ def problems(config: ModelConfig) -> list[str]:
         require(key, getattr(config, key) in choices, f"must be one of {', '.join(choices)}")
     for key in ("dropout", "attention_dropout"):
         require(key, 0.0 <= getattr(config, key) < 1.0, "must be at least 0 and less than 1")
-    for key in ("norm_eps", "rotary_base", "embedding_scale", "logit_cap"):
+    for key in ("norm_eps", "rotary_base", "embedding_scale"):
         value = getattr(config, key)
-        off = "; null switches it off" if key == "logit_cap" else ""
-        require(key, value is None or 0.0 < value < float("inf"), f"must be greater than 0{off}")
-    require("rotary_fraction", 0.0 < config.rotary_fraction <= 1.0, "must be greater than 0 and at most 1")
-    if not config.norm_gain and config.norm != "rms":
-        invalid.append("model.norm_gain=false: needs model.norm=rms")
+        require(key, value is None or 0.0 < value < float("inf"), "must be greater than 0")
     if invalid:
         return invalid  # the rules below divide by these numbers
 
@@ -206,8 +173,6 @@ def problems(config: ModelConfig) -> list[str]:
     if config.position == "rotary" and config.width % heads == 0:
         even = f"is {head_width} for each of model.heads={heads}; model.position=rotary needs an even number"
         require("width", head_width % 2 == 0, even)
-        turns = head_width % 2 > 0 or config.rotary_width > 0
-        require("rotary_fraction", turns, f"turns none of the {head_width} channels of a head; at least 2 are needed")
     if config.position == "sinusoidal":
         require("width", config.width % 2 == 0, "must be even for model.position=sinusoidal")
     return invalid

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.config import ModelConfig
 from model.fast import accelerated_by, fast_rotate
-from model.layers import Dropout, capped, make_norm
+from model.layers import Dropout
 
 Start = int | Tensor
 """Position of the first token; [B] int64 if rows are at different positions (cached decoding of unequal prompts)."""
@@ -36,7 +35,6 @@ class Embedding(nn.Module):
             self.scale = config.width**0.5
         if config.embedding_scale is not None:
             self.scale = config.embedding_scale
-        self.norm = make_norm(config) if config.embedding_norm else None
         self.dropout = Dropout(config.dropout)
 
     def forward(self, tokens: Tensor, start: Start = 0, length: int | None = None) -> Tensor:
@@ -49,8 +47,6 @@ class Embedding(nn.Module):
             x = x * self.scale
         if self.positions is not None:
             x = x + self.positions(start, tokens.shape[1] if length is None else length).to(x.dtype)
-        if self.norm is not None:
-            x = self.norm(x)
         return self.dropout(x)
 
 
@@ -70,7 +66,7 @@ class LanguageModel(nn.Module):
 
     def logits(self, features: Tensor) -> Tensor:
         """Project features [..., C] to logits [..., V], without the padding rows of the vocabulary."""
-        return capped(self.head(features)[..., : self.vocab_size], self.config.logit_cap)
+        return self.head(features)[..., : self.vocab_size]
 
     @property
     def output_weight(self) -> Tensor:
@@ -151,24 +147,22 @@ class SinusoidalPositions(_PositionTable):
 
 
 class RotaryPositions(_PositionTable):
-    """Rotate each pair (i, i + D/2) of a head's query and key by p / base^(2i/R) (Su et al. 2021, equation 34, where R
-    = D and base = 10000).
+    """Rotate each pair (i, i + D/2) of a head's query and key by p / base^(2i/D) (Su et al. 2021, equation 34, where
+    base = 10000).
 
     Attention scores then depend only on the distance between query and key. The choice of pairs is a convention: half a
-    head apart, each half is contiguous in memory. Only the first R/2 pairs turn (`config.rotary_width`), the angle of
-    the others is 0. The forward pass returns the rotation, which all layers share; `rotate` applies it.
+    head apart, each half is contiguous in memory. The forward pass returns the rotation, which all layers share;
+    `rotate` applies it.
     """
 
-    def __init__(self, context: int, width: int, rotary_width: int | None = None, base: float = 10_000.0) -> None:
-        """width: D; rotary_width: R, D if None."""
-        # Before the constructor of the base class, which calls `compute`.
-        self.rotary_width, self.base = width if rotary_width is None else rotary_width, base
+    def __init__(self, context: int, width: int, base: float = 10_000.0) -> None:
+        """width: D."""
+        self.base = base  # before the constructor of the base class, which calls `compute`
         super().__init__(context, width)
 
     def compute(self, length: int) -> Tensor:
         """Compute cosines and sines, [T, 2, D/2]."""
-        turning = _angles(length, self.rotary_width, self.base)  # [T, R/2]
-        angles = F.pad(turning, (0, (self.width - self.rotary_width) // 2))  # [T, D/2]
+        angles = _angles(length, self.width, self.base)  # [T, D/2]
         return torch.stack((angles.cos(), angles.sin()), dim=1)
 
     def forward(self, start: Start, length: int) -> Tensor:
@@ -188,7 +182,7 @@ def make_rotary(config: ModelConfig) -> RotaryPositions | None:
     """Return the rotation shared by all layers of a stack; None if positions are added to the embedding."""
     if config.position != "rotary":
         return None
-    return RotaryPositions(config.context, config.head_width, config.rotary_width, config.rotary_base)
+    return RotaryPositions(config.context, config.head_width, config.rotary_base)
 
 
 def _positions(start: Tensor, length: int) -> Tensor:

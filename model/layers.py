@@ -28,17 +28,12 @@ def dropout(x: Tensor, probability: float) -> Tensor:
 
 
 class RMSNorm(nn.Module):
-    """`rms_norm` with a gain that is trained, or else 1. Input and output are [..., width]."""
+    """`rms_norm` with a trained gain. Input and output are [..., width]."""
 
-    weight: Tensor
-
-    def __init__(self, width: int, eps: float = 1e-6, gain: bool = True) -> None:
+    def __init__(self, width: int, eps: float = 1e-6) -> None:
         super().__init__()
         self.eps = eps
-        if gain:
-            self.weight = nn.Parameter(torch.ones(width))
-        else:
-            self.register_buffer("weight", torch.ones(width), persistent=False)
+        self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise x [..., width]; same shape."""
@@ -47,7 +42,7 @@ class RMSNorm(nn.Module):
 
 def make_rms_norm(config: ModelConfig, width: int) -> RMSNorm:
     """Create an RMSNorm over vectors of any width, such as those of a head."""
-    return RMSNorm(width, 1e-6 if config.norm_eps is None else config.norm_eps, config.norm_gain)
+    return RMSNorm(width, 1e-6 if config.norm_eps is None else config.norm_eps)
 
 
 def make_norm(config: ModelConfig) -> nn.Module:
@@ -102,8 +97,3 @@ class FeedForward(nn.Module):
         else:
             x = NONLINEARITIES[self.activation](x)
         return self.project(x)
-
-
-def capped(logits: Tensor, cap: float | None) -> Tensor:
-    """Return c tanh(logits / c) for `config.logit_cap` c (Gemma Team 2024, section 2); the logits if it is None."""
-    return logits if cap is None else cap * (logits / cap).tanh()

@@ -116,39 +116,12 @@ def test_a_prompt_beyond_the_context_is_told_what_the_model_reads(generate: Run)
     assert "the prompt has 81 tokens, but the model sees at most 32 at a time" in done.stderr
 
 
-def test_an_interrupt_ends_with_130_and_without_a_traceback(trained: Path) -> None:
-    """Guards against a traceback after Ctrl-C in the middle of a text."""
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            str(ROOT / "generate.py"),
-            "run=runs/gpt",
-            "prompt=The",
-            "max_tokens=1000000",
-            "samples=1000000",
-        ],
-        cwd=trained,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=functools.partial(
-            signal.signal, signal.SIGINT, signal.SIG_DFL
-        ),  # background jobs of a shell ignore SIGINT
-    )
-    assert process.stdout is not None
-    assert len(process.stdout.read(200)) == 200
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors == b""
-
-
 def test_500_lines_keep_order_and_count_empty_lines_included(shell: Run, generate: Run) -> None:
-    """Guards against length-sorted batches returned in the wrong order, and dropped blank lines."""
+    """Guards against length-sorted batches in the wrong order, dropped blank lines, and notes about nothing."""
     sentences = ["Emi likes apples.", "", "The dog runs.", "Ken reads a book in the park because it is quiet.", "   "]
     lines = [sentences[number % 5] for number in range(500)]
     done = shell("generate run=runs/translate beam_size=2", "".join(line + "\n" for line in lines).encode())
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     answers = done.stdout.split("\n")
     assert answers.pop() == ""
     assert len(answers) == 500
@@ -156,21 +129,6 @@ def test_500_lines_keep_order_and_count_empty_lines_included(shell: Run, generat
         alone = generate("run=runs/translate", "beam_size=2", f"prompt={sentences[number]}").stdout.removesuffix("\n")
         assert set(answers[number::5]) == {alone}
         assert (alone == "") == (sentences[number].strip() == "")
-
-
-def test_lines_out_are_lines_in_however_the_file_ends(shell: Run) -> None:
-    """Guards against an output line for an empty file, a line lost or added at the end, and Windows line endings read
-    as characters."""
-    lines = b"Ken runs.\n\nEmi runs.\n"
-    windows = b"\xef\xbb\xbf" + lines.replace(b"\n", b"\r\n")
-    nothing, two, *same = (
-        shell("generate run=runs/translate", text) for text in (b"", b"\n\n", lines, lines[:-1], windows)
-    )
-    assert nothing.stdout == ""
-    assert two.stdout == "\n\n"
-    assert same[0].stdout.count("\n") == 3
-    assert [done.stdout for done in same] == [same[0].stdout] * 3
-    assert [done.stderr for done in (nothing, two, *same)] == [""] * 5
 
 
 def test_translations_are_written_while_the_input_goes_on_and_kept_at_ctrl_c(trained: Path, shell: Run) -> None:
@@ -317,5 +275,3 @@ def test_input_that_is_not_utf8_is_refused_with_its_line(shell: Run) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("error: standard input: line 3 is not UTF-8 (its byte 6)")
     assert done.stdout.count("\n") == 2
-    gpt = shell("generate run=runs/gpt", b"\xff")
-    assert (gpt.returncode, gpt.stdout) == (2, "")

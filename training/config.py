@@ -237,8 +237,8 @@ class TrainConfig:
     init_from: str | None = None
     """Run folder or checkpoint to initialise a new run from. Loads the weights (for a run folder, those of its best
     checkpoint) and the tokenizer, but not the optimiser state or the step count. Or a folder of Hugging Face
-    transformers with a GPT-2, GPT-NeoX (Pythia), Llama, NanoChat or Marian model and its tokenizer, of which
-    `model.context` may be shortened (docs/pretrained.md)."""
+    transformers with a GPT-2, Llama or Marian model and its tokenizer, of which `model.context` may be shortened
+    (docs/pretrained.md)."""
 
     seed: int = 1
     """Seed for initialisation, data order and dropout."""

@@ -13,7 +13,6 @@ from torch.nn import functional as F
 from data.batches.batch import IGNORED, Batch
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from model.layers import capped
 from training.guided_alignment.guidance import Guidance
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.weights_and_gradients import Weights
@@ -109,12 +108,10 @@ def batch_loss(
     # The blocks turn tokens into features; what is left of the model is one product with the head, which gives a score
     # to each token of the vocabulary. These logits are the largest tensor of a step, so the loss makes them in chunks.
     features = model.features(*inputs)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
-    weight, cap = model.head.weight, model.config.logit_cap
+    weight = model.head.weight
     if model.head.bias is not None:  # a bias is the weight of an input that is always 1
         features = F.pad(features, (0, 1), value=1.0)
         weight = torch.cat((weight, model.head.bias.unsqueeze(1)), dim=1)
-    if cap is not None:
-        kernel = capped_kernel(kernel or loss_and_gradient, cap)
     return projected_loss(features, weight, targets, label_smoothing, kernel, model.vocab_size)
 
 
@@ -180,17 +177,6 @@ def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tupl
         grad.sub_(share * real)
     grad = subtract_at(grad, place, (1 - smoothing) * real)
     return (losses * real).sum(), grad.to(logits.dtype)
-
-
-def capped_kernel(kernel: LossAndGradient, cap: float) -> LossAndGradient:
-    """Return `kernel` for logits before the cap of `config.logit_cap`, whose derivative is 1 - tanh²."""
-
-    def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        limited = capped(logits, cap)
-        loss, grad = kernel(limited, targets, smoothing)
-        return loss, grad * (1 - (limited / cap).square())
-
-    return loss_and_gradient
 
 
 _LOGITS, _GPU_LOGITS, _TOKENS = 1 << 23, 1 << 28, 1024

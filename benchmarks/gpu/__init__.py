@@ -1,1 +1,1 @@
-"""GPU benchmarks in stages, each in its own process: `bash benchmarks/gpu.sh`."""
+"""Benchmarks on a GPU: `bash benchmarks/gpu.sh`."""

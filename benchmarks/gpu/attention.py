@@ -7,8 +7,11 @@ all inputs have the same size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import pairwise
+from statistics import median
 
 import torch
 from torch import Tensor
@@ -16,9 +19,8 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.device import device, median_seconds, synchronize
-from benchmarks.gpu.figures import Figure
-from benchmarks.gpu.stage import Measurement, Report, StageSettings, stage
+from benchmarks.device import device, mean_seconds, synchronize
+from benchmarks.gpu.figures import Figure, Inputs, attempt
 
 BACKENDS = {
     "cuDNN": SDPBackend.CUDNN_ATTENTION,
@@ -30,9 +32,6 @@ TOKENS, WIDTH = 16384, 2048
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 """Sequence lengths; a backend that rejects one is not asked for longer ones."""
-
-SECONDS = 3.0
-"""Time of a case: 6 lengths of 0.2 s, and cuDNN's plans."""
 
 
 @dataclass(frozen=True)
@@ -60,50 +59,32 @@ def cases() -> Iterator[Case]:
                     yield Case(backend, head_width, causal, masked)
 
 
-@stage
-def attention(settings: StageSettings) -> Iterator[Measurement]:
+def attention(settings: Inputs) -> Iterator[Figure]:
     """Measure fused attention in TFLOP/s by length, head width, mask and backend."""
-    return (measurement(case, settings.dry_run) for case in cases())
+    for case in cases():
+        yield attempt(case.name, partial(measure_case, case, settings.dry_run))
 
 
-def measurement(case: Case, dry_run: bool) -> Measurement:
-    """Return the measurement of a case at all lengths, or up to the first length that the backend rejects."""
+def measure_case(case: Case, dry_run: bool) -> Figure:
+    """Measure a case at all lengths, or up to the first length that the backend rejects."""
     lengths, tokens, width = ((64, 128), 128, 128) if dry_run else (LENGTHS, TOKENS, WIDTH)
-
-    def take(_: Sequence[str], report: Report) -> None:
-        rates: dict[int, tuple[float, float]] = {}
-        refused = ""
-        for length in lengths:
-            try:
-                rates[length] = measured(case, length, tokens, width)
-            except RuntimeError as error:  # the backend rejects the case
-                if "CUDA error" in str(error) or isinstance(error, torch.OutOfMemoryError):
-                    raise
-                refused = str(error).split(".")[0][:90] or type(error).__name__
-                break
-            report(Figure.underway(case.name, f"measuring; so far {line(case, rates, refused, []).figure}"))
-        if rates:
-            report(line(case, rates, refused, kernels(case, min(lengths), tokens, width)))
-        else:
-            report(Figure(case.name, status=f"skipped: {refused}"))
-
-    return Measurement((case.name,), take, SECONDS)
-
-
-def line(case: Case, rates: dict[int, tuple[float, float]], refused: str, names: list[str]) -> Figure:
-    """Return the row of a case: forward/backward TFLOP/s by length, of which the highest is compared with the peak, why
-    longer ones were refused, and the kernels found by the profiler."""
-    ordered = [(length, *rates[length]) for length in sorted(rates)]
-    short = [f"{length // 1024}k" if length >= 1024 else str(length) for length in sorted(rates)]
+    rates: list[dict[str, float]] = []
+    refused = ""
+    for length in lengths:
+        try:
+            forward, backward = measure_rates(case, length, tokens, width)
+        except RuntimeError as error:  # the backend rejects the case
+            if "CUDA error" in str(error) or isinstance(error, torch.OutOfMemoryError):
+                raise
+            refused = str(error).split(".")[0][:90] or type(error).__name__
+            break
+        rates.append({"length": length, "forward": forward, "backward": backward})
+    if not rates:
+        return Figure(case.name, status=f"skipped: {refused}")
     shown = ", ".join(
-        f"{name} {there / 1e12:.3g}/{back / 1e12:.3g}" for name, (_, there, back) in zip(short, ordered, strict=True)
+        f"{rate['length']:.0f} {rate['forward'] / 1e12:.3g}/{rate['backward'] / 1e12:.3g}" for rate in rates
     )
-    facts = asdict(case) | {
-        "kernels": names,
-        "rates": [{"length": length, "forward": there, "backward": back} for length, there, back in ordered],
-        "operations": list(max(rates.values())),
-        "stopped": refused,
-    }
+    facts = asdict(case) | {"rates": rates, "kernels": kernels(case, min(lengths), tokens, width), "stopped": refused}
     return Figure(case.name, f"{shown} TFLOP/s", f"longer ones: {refused}" if refused else "", facts=facts)
 
 
@@ -125,7 +106,7 @@ def inputs(case: Case, length: int, tokens: int, width: int) -> tuple[list[Tenso
     return tensors, (torch.arange(length, device=device()) < real[:, None])[:, None, None, :]
 
 
-def measured(case: Case, length: int, tokens: int, width: int) -> tuple[float, float]:
+def measure_rates(case: Case, length: int, tokens: int, width: int) -> tuple[float, float]:
     """Return FLOP/s of the forward and the backward pass. Raises RuntimeError if the backend rejects the case."""
     (query, key, value), mask = inputs(case, length, tokens, width)
     with sdpa_kernel(BACKENDS[case.backend]):
@@ -140,6 +121,22 @@ def measured(case: Case, length: int, tokens: int, width: int) -> tuple[float, f
         backwards = median_seconds(lambda: torch.autograd.grad(out, (query, key, value), gradient, retain_graph=True))
     count = operations(tokens, width, length, case.causal)
     return count / forwards, 2.5 * count / backwards
+
+
+def median_seconds(call: Callable[[], object], seconds: float = 0.06) -> float:
+    """Return the median time of a call, over about `seconds` after a warm-up."""
+    call()  # selects kernels and builds plans
+    synchronize()
+    count = max(5, min(200, int(seconds / max(mean_seconds(call, 1), 1e-6))))
+    if not torch.cuda.is_available():
+        return median(mean_seconds(call, 1) for _ in range(count))
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+    events[0].record()
+    for event in events[1:]:
+        call()
+        event.record()
+    torch.cuda.synchronize()
+    return median(before.elapsed_time(after) for before, after in pairwise(events)) / 1000
 
 
 def kernels(case: Case, length: int, tokens: int, width: int) -> list[str]:

@@ -1,7 +1,6 @@
 """Measure sampling, compared with Hugging Face `generate`, and beam search on a GPU, with random weights.
 
-Models and contenders are those of `benchmarks/sample.py`; our weights have the default format of
-`generate.py`.
+Models and contenders are those of `benchmarks/sample.py`; our weights have the default format of `generate.py`.
 """
 
 from __future__ import annotations
@@ -12,11 +11,8 @@ from typing import Any
 import torch
 
 from benchmarks.contender import Contender, Step
-from benchmarks.gpu.contenders import together, turns
-from benchmarks.gpu.figures import Figure
-from benchmarks.gpu.stage import Measurement, StageSettings, stage
-from benchmarks.report import number
-from benchmarks.results import Row
+from benchmarks.gpu.figures import Figure, Inputs, compete
+from benchmarks.results import Row, number
 from benchmarks.sample import SHAPES
 from generation.cuda.beam_search import beam_search_with_graphs
 from generation.fast_decoding import prepare
@@ -27,46 +23,36 @@ from training.hardware.device import choose_hardware
 
 BATCHES = (1, 32, 256)
 BEAM_SIZE, SENTENCES, SOURCE_TOKENS, TARGET_TOKENS = 5, 64, 24, 40
+BEAM = (
+    f"beam search with beam {BEAM_SIZE}, tatoeba's model size, {SENTENCES} sentences, {SOURCE_TOKENS} source and"
+    f" {TARGET_TOKENS} target tokens, ours"
+)
 
 
-@stage
-def decoding(settings: StageSettings) -> Iterator[Measurement]:
+def decoding(inputs: Inputs) -> Iterator[Figure]:
     """Measure beam search in sentences/s (ours), and sampling from a GPT in tokens/s (ours, Hugging Face)."""
-    sizes, batches = (("0.8M",), (2,)) if settings.dry_run else (("10.7M", "124M"), BATCHES)
-    beamed = Contender(
-        f"beam search with beam {BEAM_SIZE}, tatoeba's model size, {SENTENCES} sentences, {SOURCE_TOKENS} source and"
-        f" {TARGET_TOKENS} target tokens, ours",
-        f"{__name__}:beam",
-        {"tiny": settings.dry_run},
-        ours=True,
-        facts={"beam": BEAM_SIZE},
-    )
+    sizes, batches = (("0.8M",), (2,)) if inputs.dry_run else (("10.7M", "124M"), BATCHES)
+    beam_search = Contender(BEAM, f"{__name__}:beam", {"tiny": inputs.dry_run}, ours=True)
     for size in sizes:
-        sampled = [contender(who, size, batch) for batch in batches for who in ("ours", "Hugging Face")]
-        yield together([*sampled, *([beamed] if size == sizes[0] else [])], line, settings)
+        samplers = [sampler(program, size, batch) for batch in batches for program in ("ours", "Hugging Face")]
+        contenders = [*samplers, beam_search] if size == sizes[0] else samplers
+        yield from compete(contenders, decoding_figure, inputs.dry_run)
 
 
-def contender(who: str, size: str, batch: int) -> Contender:
+def sampler(program: str, size: str, batch: int) -> Contender:
     """Return a contender that samples a batch from a GPT of the given size."""
-    build, format_of_weights = ("ours", {}) if who == "ours" else ("hugging_face", {"dtype": "bfloat16"})
-    arguments: dict[str, Any] = {"name": size, "batch": batch, **format_of_weights}
-    label = f"sampling {size}, batch {batch} x {SHAPES[size].new_tokens}, {who}"
-    return Contender(label, f"benchmarks.sample:{build}", arguments, who == "ours")
+    build, weights = ("ours", {}) if program == "ours" else ("hugging_face", {"dtype": "bfloat16"})
+    arguments: dict[str, Any] = {"name": size, "batch": batch, **weights}
+    label = f"sampling {size}, batch {batch} x {SHAPES[size].new_tokens}, {program}"
+    return Contender(label, f"benchmarks.sample:{build}", arguments, program == "ours")
 
 
-def line(row: Row) -> Figure:
+def decoding_figure(row: Row) -> Figure:
     """Return the figure of a row: units per second; ours is compared with Hugging Face."""
-    unit = "sentences" if "beam" in row.facts else "tokens"
-    facts: dict[str, Any] = {
-        "rate": row.rate,
-        "memory": row.peak_memory,
-        "set_up_seconds": row.set_up_seconds,
-        "rates": row.rates,
-        "phases": row.phases,
-    }
+    facts: dict[str, Any] = {"rate": row.rate, "memory": row.peak_memory, "rates": row.rates}
     if row.name.endswith(", ours"):
         facts["rival"] = (row.name.removesuffix("ours") + "Hugging Face", "Hugging Face")
-    return Figure(row.name, f"{number(row.rate)} {unit}/s{turns(row)}", facts=facts)
+    return Figure(row.name, f"{number(row.rate)} {'sentences' if row.name == BEAM else 'tokens'}/s", facts=facts)
 
 
 def beam(tiny: bool) -> Step:

@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.device import device
-from benchmarks.gpu.figures import Figure
-from benchmarks.gpu.stage import Measurement, StageSettings, single, stage
+from benchmarks.gpu.figures import Figure, Inputs, attempt
 from data.batches.batch import IGNORED, Batch
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
@@ -29,9 +28,6 @@ from training.hardware.gpu_attention import training_kernels
 from training.optimizer.weights_and_gradients import Weights, trained_parameters
 from training.run_folder.loaded_run import Model
 
-SECONDS = 10.0
-"""Time without which a model is not begun; a cold compilation takes about as long."""
-
 CALLS = 3
 """Of compiled code: the last one certainly replays a CUDA graph, if there is one."""
 
@@ -41,27 +37,26 @@ LossAndGradients = tuple[Tensor, list[Tensor]]
 """Summed loss, and the gradients of its mean over all targets, in the model's order."""
 
 
-@stage
-def gradients(settings: StageSettings) -> Iterator[Measurement]:
+def gradients(inputs: Inputs) -> Iterator[Figure]:
     """Compare gradients of a small GPT and of a small translator, in bf16 and in float32: compiled, eager, defined."""
     for dtype in (torch.bfloat16, torch.float32):
         for task in ("gpt", "translate"):
             name = f"{task}, {str(dtype).removeprefix('torch.')}: largest relative error of a gradient"
-            yield single(name, partial(compared, name, task, dtype, compiling=not settings.dry_run), SECONDS)
+            yield attempt(name, partial(compare, name, task, dtype, compiling=not inputs.dry_run))
 
 
-def compared(name: str, task: str, dtype: torch.dtype, compiling: bool) -> Figure:
+def compare(name: str, task: str, dtype: torch.dtype, compiling: bool) -> Figure:
     """Return the figure of a model: the largest error of eager and of compiled code. Raises ArithmeticError if an error
     exceeds the bound of its number format, or if the trainer rejects the compiled code."""
     batch = batch_of(task).to(device())
     exact = defined(small(task).to(device(), dtype).double(), batch)
     forms = {"eager": "off"} | ({"compiled": "on"} if compiling else {})
     worst = {form: difference(task, dtype, choice, batch, exact) for form, choice in forms.items()}
-    shown = ", ".join(f"{form} {one.error:.2g} ({one.where})" for form, one in worst.items())
+    shown = ", ".join(f"{form} {error.error:.2g} ({error.where})" for form, error in worst.items())
     bound = BOUNDS[dtype]
-    if any(one.is_wrong(dtype) for one in worst.values()):
+    if any(error.is_wrong(dtype) for error in worst.values()):
         raise ArithmeticError(f"{shown}; at most {bound:g} is rounding")
-    facts = {"errors": {form: asdict(one) for form, one in worst.items()}}
+    facts = {"errors": {form: asdict(error) for form, error in worst.items()}}
     return Figure(name, shown, f"of {len(exact[1])} parameters; limit {bound:g}", facts=facts)
 
 
@@ -71,13 +66,13 @@ def difference(task: str, dtype: torch.dtype, compile: str, batch: Batch, exact:
     config = TrainConfig(task=task, trainer=TrainerConfig(compile=compile))
     weights = Weights(small(task).to(device()), dtype, 0.0)
     loss, _ = training_loss(config, weights, Hardware(device(), dtype, None, ""), 1.0, None)
-    said: list[str] = []
-    loss.log = said.append
+    messages: list[str] = []
+    loss.log = messages.append
     with training_kernels(config, device())():
         for _ in range(CALLS if isinstance(loss, CompiledLoss) else 1):
             computed = loss.gradients(batch, batch.target_tokens)
     if loss.failed:
-        raise ArithmeticError(said[-1].removeprefix("warning: "))
+        raise ArithmeticError(messages[-1].removeprefix("warning: "))
     worst = largest_difference(list(weights.layout.shapes), computed, exact)
     if worst is None:
         raise ArithmeticError("the loss or a gradient is not finite")

@@ -14,32 +14,26 @@ import torch
 from attention_maps.files import store
 from attention_maps.record.example import Example
 from benchmarks.device import mean_seconds
-from benchmarks.gpu.figures import Figure
-from benchmarks.gpu.stage import Measurement, StageSettings, single, stage
+from benchmarks.gpu.figures import Figure, Inputs, attempt
 from benchmarks.gpu.training import BABY, TINY, Model, own_settings
+from benchmarks.ours import trainer_of
 from interpretability.recorder import record
 from training.config import AttentionConfig, TrainerConfig
 from training.hardware.compilation import eagerly
 
 STEPS, RECORDINGS = 20, 5
 
-SECONDS = 12.0
-"""Time of the measurement if the code is in the compiler's cache."""
 
-
-@stage
-def maps(settings: StageSettings) -> Iterator[Measurement]:
+def maps(inputs: Inputs) -> Iterator[Figure]:
     """Measure recording attention maps relative to training steps of the 10.7M model."""
-    model, batch = (TINY, 2) if settings.dry_run else (BABY, 64)
+    model, batch = (TINY, 2) if inputs.dry_run else (BABY, 64)
     length = min(AttentionConfig().max_tokens, model.context)
-    what = f"{model.name}, one example of {length} tokens, all maps, written to disk"
-    yield single(what, partial(recorded, what, model, batch, length, not settings.dry_run), SECONDS)
+    name = f"{model.name}, one example of {length} tokens, all maps, written to disk"
+    yield attempt(name, partial(measure_recording, name, model, batch, length, not inputs.dry_run))
 
 
-def recorded(what: str, model: Model, batch: int, length: int, compiled: bool) -> Figure:
-    """Measure a step of training and a recording of an example."""
-    from benchmarks.ours import trainer_of
-
+def measure_recording(name: str, model: Model, batch: int, length: int, compiled: bool) -> Figure:
+    """Measure a training step, and the recording of an example."""
     trainer = trainer_of(own_settings(model, batch, compiled), model.vocabulary)
     mean_seconds(trainer.step, 3)
     step = mean_seconds(trainer.step, STEPS)
@@ -54,10 +48,9 @@ def recorded(what: str, model: Model, batch: int, length: int, compiled: bool) -
             store.save(recording, Path(folder))
 
         record_once()
-        recording = median(mean_seconds(record_once, 1) for _ in range(RECORDINGS))
+        seconds = median(mean_seconds(record_once, 1) for _ in range(RECORDINGS))
     examples, interval = AttentionConfig().examples, TrainerConfig().evaluate_every
-    share = examples * recording / (interval * step)
+    share = examples * seconds / (interval * step)
     often = f"{examples} examples every {interval} steps of {1000 * step:.3g} ms"
     beside = f"{often}: {100 * share:.2g} % of the training time"
-    facts = {"recording": recording, "step": step, "share": share}
-    return Figure(what, f"{1000 * recording:.3g} ms", beside, facts=facts)
+    return Figure(name, f"{1000 * seconds:.3g} ms", beside, facts={"recording": seconds, "step": step, "share": share})

@@ -1,66 +1,50 @@
-"""Run the stages one after the other, each in its own process, for as long as there is time; go on where an earlier
-call with the same output folder has stopped.
-
-    bash benchmarks/gpu.sh [--dry-run] [out=FOLDER] [nanogpt=CHECKOUT] [text=FILE] [pairs=FOLDER]
-
-The output folder contains `gpu.jsonl` (all figures and their raw numbers, one line each, written the moment they
-exist), `gpu.md` (the table of these figures) and `gpu.log` (the output of all stages).
-"""
+"""Run the stages of the GPU benchmark one after the other, each in its own process and within its time."""
 
 from __future__ import annotations
 
-import fcntl
-import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from datetime import date
+from importlib import import_module
 from pathlib import Path
-from typing import IO
 
-from benchmarks.gpu.figures import INCOMPLETE, NO_TIME, STAGES, WHOLE, Figure, Results, table
-from benchmarks.gpu.stage import LIFELINE, Inputs, adopt_orphans, children, end_children
+import torch
+
+from benchmarks.gpu.figures import NO_TIME, Figure, Inputs, append, read_figures, tables
 from benchmarks.harness import ROOT, environment
 from benchmarks.inputs import absolute
-from benchmarks.machine import commit
-from benchmarks.results import CUT
-from configs.atomic_file import remove_partial
 from configs.errors import UserError
 from configs.program import expanded
 
-BUDGETS = {
-    "text": 100,  # data and start 15 s, 60 s of training including compilation, evaluation
-    "gradients": 40,  # start 8 s, 4 models with cold compilations of 8 s
-    "tests": 45,  # start and imports 15 s; what remains is for the end, or for another call
-    "training": 160,  # start 6 s; 124M, 10.7M and a translator, 50 s each with a cold compilation; the other one later
-    "machine": 15,  # start 6 s, 8 measurements of 0.5 s
-    "attention": 45,  # start 6 s, 17 rows x 6 lengths x 0.2 s = 20 s, cuDNN plans
-    "decoding": 60,  # start 6 s, 7 contenders 20 s, 3 rounds x 7 x 1 s x 1.4 = 29 s; the second size in the end
-    "maps": 20,  # start 6 s, a cached compilation
-    "kernels": 30,  # start 6 s, two cached compilations of 10 s
-    "sizes": 200,  # start 6 s; five groups as in `training`
-    "translation": 390,  # start 10 s, 5 minutes of training, data and test 75 s
+
+@dataclass(frozen=True)
+class Stage:
+    """A function of a module in `benchmarks.gpu`, named like the stage, that yields figures."""
+
+    title: str
+    module: str
+    seconds: float
+    """Time after which the stage is stopped, unless it was asked for by `stages=`."""
+
+
+STAGES = {
+    "text": Stage("One minute of training on Shakespeare", "quality", 120),
+    "gradients": Stage("Gradients of compiled code", "gradients", 60),
+    "tests": Stage("Tests", "tests", 120),
+    "training": Stage("Training steps", "training", 240),
+    "attention": Stage("Attention, forward/backward", "attention", 60),
+    "decoding": Stage("Decoding", "decoding", 150),
+    "maps": Stage("Recording attention maps", "maps", 30),
+    "sizes": Stage("Training steps: other sizes and batches", "training", 240),
+    "translation": Stage("A translator", "quality", 400),
 }
-"""Time in seconds that a stage gets at first; what it has left then gets twice as much, in the end all that remains."""
-
-GRACE = 8.0
-"""Seconds beyond its time after which a stage is killed."""
-
-SHORTEST = 12.0
-"""Minimum time for a stage to start, in seconds."""
-
-DRY = 300.0
-"""Seconds for each stage of a dry run, on a possibly slow and busy machine."""
-
-END = 3.0
-"""Seconds reserved for the table."""
+"""The stages, the most important first."""
 
 NEEDED = {"nanogpt": ("model.py",), "text": (), "pairs": ("train.tsv", "valid.tsv", "test.tsv")}
 """Files that the folder in a setting must contain, checked before anything is measured."""
@@ -71,119 +55,65 @@ class GPUSettings(Inputs):
     """Settings of `gpu`."""
 
     out: str = ""
-    """Output folder; empty means benchmarks/results/gpu-DATE, or a temporary folder in a dry run. A call with the
-    folder of an earlier one measures what is missing or has failed there, or was measured by another commit; what has
-    failed twice is not repeated."""
-
-    work: str = ""
-    """Folder for compiled code and prepared data, which later calls use again; empty means .cache/gpu, or OUT/work in a
-    dry run."""
+    """Output folder; empty means benchmarks/results/gpu-DATE, or a temporary folder in a dry run. Figures are added to
+    those of an earlier call."""
 
     stages: str = ""
-    """Stages to run, separated by commas, each with all the remaining time; empty means all, within their budgets."""
+    """Stages to run, separated by commas, each with all the remaining time; empty means all, each within its time."""
 
     seconds: float = 530.0
-    """Total time limit in seconds (default: just under nine minutes)."""
+    """Total time limit in seconds."""
 
 
-@dataclass(frozen=True)
-class Call:
-    """What all stages of a call have in common."""
+@dataclass
+class StageSettings(GPUSettings):
+    """Settings of `gpu_stage`."""
 
-    out: Path
-    results: Results
-    inputs: Inputs
-    work: Path
-    temporary: Path
-    lock: int
-    """Descriptor of the locked file, which every stage holds open."""
-
-    log: IO[str]
-
-    def is_complete(self, stage: str) -> bool:
-        """Whether nothing is left to measure in a stage."""
-        return self.results.is_complete(stage, self.inputs.given)
+    stage: str = ""
+    """Name of the stage."""
 
 
 def gpu(settings: GPUSettings) -> None:
-    """Run the GPU benchmarks, in calls of at most nine minutes that continue one another; exit code 1 if something has
-    failed."""
-    least = SHORTEST + GRACE + END
-    if settings.seconds < least and not settings.dry_run:
-        raise UserError(f"seconds={settings.seconds:g}: must be at least {least:g}")
+    """Run the GPU benchmark and write its table; exit code 1 if something has failed."""
     deadline = time.monotonic() + settings.seconds
-    chosen = wanted(settings.stages)
+    chosen = choose(settings.stages)
+    settings = check(settings)
     with ExitStack() as stack:
-        call = prepared(settings, stack)
+        if settings.dry_run and not settings.out:
+            out = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+        else:
+            out = Path(absolute(settings.out or str(ROOT / "benchmarks" / "results" / f"gpu-{date.today()}")))
+        work = out / "work" if settings.dry_run else ROOT / ".cache" / "gpu"
+        for folder in (out, work):
+            folder.mkdir(parents=True, exist_ok=True)
+        if settings.dry_run:
+            text, pairs = write_samples(work)
+            settings = replace(settings, text=str(text), pairs=str(pairs))
+        settings = replace(settings, out=str(out))
         try:
-            for name, budget in plan(chosen, settings, call):
-                remaining = deadline - END - GRACE - time.monotonic()
-                seconds = DRY if settings.dry_run else min(budget, remaining)
-                if seconds >= SHORTEST:
-                    run(name, seconds, call)
-                elif not any(one.what == WHOLE for one in call.results.figures(name)):
-                    call.results.add(name, Figure(WHOLE, status=NO_TIME))
+            for name in chosen:
+                remaining = deadline - time.monotonic()
+                limit = remaining if settings.stages else STAGES[name].seconds
+                run_stage(name, 300.0 if settings.dry_run else min(limit, remaining), settings, work)
         finally:
-            call.results.write_table()
-            figures = [figure for figure in call.results.figures() if figure.stage in chosen]
-            print(table(figures))
-        failures = sum(figure.failed and figure.commit == call.results.commit for figure in figures)
-        left = [name for name in chosen if not call.is_complete(name)]
-        print(f"\n{failures} failed; left: {', '.join(left) or 'nothing'}" + (f"; {settings.out}" * bool(settings.out)))
-    if failures:
+            figures = read_figures(out)
+            page = tables(figures, {name: stage.title for name, stage in STAGES.items()})
+            (out / "gpu.md").write_text(f"{page}\n", encoding="utf-8")
+            print(page)
+    if any(figure.failed for figure in figures if figure.stage in chosen):
         raise SystemExit(1)
 
 
-def plan(chosen: list[str], settings: GPUSettings, call: Call) -> Iterator[tuple[str, float]]:
-    """Yield the stages that are not complete, with their time: their budgets at first, then twice as much, so that a
-    measurement that hangs costs the others no more than that, then all the remaining time."""
-    for factor in (math.inf, math.inf) if settings.stages else (1, 2, math.inf):
-        for name in chosen:
-            if not call.is_complete(name):
-                yield name, factor * BUDGETS[name]
-
-
-def wanted(stages: str) -> list[str]:
+def choose(stages: str) -> list[str]:
     """Return the chosen stages in the order of `STAGES`. Raises UserError for an unknown stage."""
     names = [name for name in stages.split(",") if name]
-    if foreign := [name for name in names if name not in STAGES]:
-        raise UserError(f"stages={stages}: unknown stage {foreign[0]}; choose from {', '.join(STAGES)}")
+    if unknown := [name for name in names if name not in STAGES]:
+        raise UserError(f"stages={stages}: unknown stage {unknown[0]}; choose from {', '.join(STAGES)}")
     return [name for name in STAGES if not names or name in names]
 
 
-def prepared(settings: GPUSettings, stack: ExitStack) -> Call:
-    """Check the settings, create the folders and wait for an earlier call that is still ending. Raises UserError."""
-    check(settings)
-    machine = "dry run" if settings.dry_run else gpu_and_torch()
-    if settings.dry_run and not settings.out:
-        out = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu-dry-run-", ignore_cleanup_errors=True)))
-    else:
-        out = expanded(settings.out or str(ROOT / "benchmarks" / "results" / f"gpu-{date.today()}")).absolute()
-        settings.out = str(out)
-    work = expanded(settings.work).absolute() if settings.work else out / "work" if settings.dry_run else CACHE
-    for folder in (out, work):
-        folder.mkdir(parents=True, exist_ok=True)
-    lock, temporary = stack.enter_context(locked(work / "lock"))
-    results = Results(out, machine, commit(), settings.dry_run)
-    if any(line.dry_run != settings.dry_run for line in results.lines()[0]):
-        kind = "a real run" if settings.dry_run else "a dry run"
-        raise UserError(f"{results.path}: contains the results of {kind}; choose another out=FOLDER")
-    remove_partial(out)
-    paths = {key: getattr(settings, key) for key in NEEDED}
-    if settings.dry_run:
-        paths |= {key: path for key, path in samples(work).items() if not paths[key]}
-    inputs = Inputs(settings.dry_run, **{key: absolute(value) for key, value in paths.items()})
-    log = stack.enter_context((out / "gpu.log").open("a", encoding="utf-8"))
-    adopt_orphans()
-    return Call(out, results, inputs, work, temporary, lock, log)
-
-
-CACHE = ROOT / ".cache" / "gpu"
-"""Default folder of compiled code and prepared data, ignored by git."""
-
-
-def check(settings: GPUSettings) -> None:
-    """Raises UserError for missing files."""
+def check(settings: GPUSettings) -> GPUSettings:
+    """Return the settings with absolute paths of the inputs. Raises UserError for missing files and without a GPU."""
     for key, names in NEEDED.items():
         value = getattr(settings, key)
         if value and not expanded(value).exists():
@@ -193,48 +123,14 @@ def check(settings: GPUSettings) -> None:
                 raise UserError(f"{key}={value}: does not contain {name}")
     if settings.text and not expanded(settings.text).is_file():
         raise UserError(f"text={settings.text}: not a file")
+    if not settings.dry_run and not torch.cuda.is_available():
+        raise UserError(f"torch {torch.__version__} finds no CUDA GPU; --dry-run checks everything on a CPU")
+    nanogpt, text, pairs = (absolute(getattr(settings, key)) for key in NEEDED)
+    return replace(settings, nanogpt=nanogpt, text=text, pairs=pairs)
 
 
-def gpu_and_torch() -> str:
-    """Return the name of the GPU and the version of torch. Raises UserError if torch finds no GPU."""
-    command = [sys.executable, "-c", "from benchmarks.machine import gpu_and_torch; print(gpu_and_torch())"]
-    done = subprocess.run(command, env=environment({}), capture_output=True, text=True, check=False)
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise UserError(f"{reason.removeprefix('RuntimeError: ')}; --dry-run checks everything on a CPU")
-    return done.stdout.strip().splitlines()[-1]
-
-
-@contextmanager
-def locked(path: Path, seconds: float = 30.0) -> Iterator[tuple[int, Path]]:
-    """Lock a file against other calls, and create a folder for temporary files -> its descriptor, the folder.
-
-    Stages inherit the descriptor, so that the lock outlives a killed call until its stage has ended, too. The file
-    contains the path of the temporary folder: the next call removes what a killed one has left.
-    """
-    with path.open("a+", encoding="utf-8") as file:
-        limit = time.monotonic() + seconds
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > limit:
-                    raise UserError(f"{path.parent}: another call is running; wait until it has ended") from None
-                time.sleep(0.2)
-        file.seek(0)
-        if left := file.read().strip():
-            shutil.rmtree(left, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix="gpu-benchmark-", ignore_cleanup_errors=True) as temporary:
-            file.truncate(0)
-            file.write(temporary)
-            file.flush()
-            yield file.fileno(), Path(temporary)
-        file.truncate(0)
-
-
-def samples(work: Path) -> dict[str, str]:
-    """Write a short text and a few sentence pairs from the built-in corpus -> paths by setting."""
+def write_samples(work: Path) -> tuple[Path, Path]:
+    """Write a short text and a few sentence pairs from the built-in corpus -> file of the text, folder of the pairs."""
     from data.primer import rows
 
     sentences = rows("sentences", 120, seed=1)
@@ -245,87 +141,48 @@ def samples(work: Path) -> dict[str, str]:
         (pairs / f"{split}.tsv").write_text(lines, encoding="utf-8")
     text = work / "text.txt"
     text.write_text("".join(f"{row['source']}\n" for row in sentences), encoding="utf-8")
-    return {"text": str(text), "pairs": str(pairs)}
+    return text, pairs
 
 
-def run(name: str, seconds: float, call: Call) -> None:
-    """Run one stage in its own process, which is killed `GRACE` seconds after its time, and print what it stores.
-
-    What it was doing when it was killed is in the results already; the reason why it has failed is added.
-    """
-    inputs = [f"{key}={value}" for key in NEEDED if (value := getattr(call.inputs, key))]
-    settings = [f"out={call.out}", f"until={time.time() + seconds:.1f}", f"machine={call.results.machine}"]
-    settings += [f"commit={call.results.commit}", f"dry_run={str(call.inputs.dry_run).lower()}", *inputs]
-    command = [sys.executable, "-m", "benchmarks", f"gpu_{name}", *settings]
-    call.log.write(f"\n===== {name}: {' '.join(command)}\n")
-    call.log.flush()
-    before, started = Path(call.log.name).stat().st_size, time.time()
+def run_stage(name: str, seconds: float, settings: GPUSettings, work: Path) -> None:
+    """Run a stage in its own process, which is killed after its time with all that it has started."""
     print(f"{time.strftime('%H:%M:%S')} {name}: at most {seconds:.0f} s", file=sys.stderr, flush=True)
-    follow = follower(call.results)
-    call.results.add(name, Figure.underway(WHOLE, "starting"))
-    others, (here, there) = children(), os.pipe()
-    variables = {
-        LIFELINE: str(here),
-        "PYTHONUNBUFFERED": "1",
-        "TMPDIR": str(call.temporary),
-        "TORCHINDUCTOR_CACHE_DIR": str(call.work / "compiled"),
-    }
-    process = subprocess.Popen(
-        command,
-        cwd=call.work,  # of the cache of prepared data
-        env=environment(variables),
-        stdin=subprocess.DEVNULL,
-        stdout=call.log,
-        stderr=subprocess.STDOUT,
-        process_group=0,
-        pass_fds=(here, call.lock),
-    )
-    os.close(here)
-    code = None
-    try:
-        limit = time.monotonic() + seconds + GRACE
-        while (code := process.poll()) is None and time.monotonic() < limit:
-            follow()
-            time.sleep(0.1)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        end_children(others)
-        os.close(there)
-    if code:
-        fail(name, code, started, call, before)
-    follow()
+    values = {key: getattr(settings, key) for key in ("out", *NEEDED) if getattr(settings, key)}
+    values |= {"stage": name, "dry_run": str(settings.dry_run).lower()}
+    command = [sys.executable, "-m", "benchmarks", "gpu_stage", *(f"{key}={value}" for key, value in values.items())]
+    out, problem = Path(settings.out), ""
+    with (out / "gpu.log").open("a", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=work,  # of the cache of prepared data
+            env=environment({"TORCHINDUCTOR_CACHE_DIR": str(work / "compiled")}),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            if code := process.wait(max(0.0, seconds)):
+                lines = (out / "gpu.log").read_text(encoding="utf-8", errors="replace").splitlines()
+                problem = f"failed: exit code {code}: {lines[-1][:160] if lines else ''}"
+        except subprocess.TimeoutExpired:
+            problem = NO_TIME
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if problem:
+        append(out, Figure("the rest of the stage", status=problem, stage=name, machine=machine()))
 
 
-def fail(name: str, code: int, started: float, call: Call, before: int) -> None:
-    """Store that the measurements of a stage that are underway have failed with its process; before: where its output
-    begins in the log."""
-    output = Path(call.log.name).read_bytes()[before:].decode("utf-8", "replace").strip()
-    reason = f"failed: exit code {code}: {(output.splitlines() or [''])[-1][:160]}"
-    mine = [one for one in call.results.figures(name) if one.at >= started and one.status.startswith(CUT)]
-    names = [one.what for one in mine if one.what != WHOLE] or [WHOLE]
-    for what in names:
-        call.results.add(name, Figure(what, status=reason))
-    if WHOLE not in names:
-        call.results.add(name, Figure(WHOLE, status=INCOMPLETE))
+def gpu_stage(settings: StageSettings) -> None:
+    """Run one stage of the GPU benchmark; each figure is on disk as soon as it is measured."""
+    measure = getattr(import_module(f"benchmarks.gpu.{STAGES[settings.stage].module}"), settings.stage)
+    for figure in measure(settings):
+        append(Path(settings.out), replace(figure, stage=settings.stage, machine=machine()))
+        print(figure.what, figure.result, figure.beside, sep=" | ", flush=True)
 
 
-def follower(results: Results) -> Callable[[], None]:
-    """Return a function that prints the lines added since its last call, of tests only failures, and updates the
-    table."""
-    place = results.lines()[1]
-
-    def follow() -> None:
-        nonlocal place
-        lines, place = results.lines(place)
-        if lines:
-            results.write_table()
-        for line in lines:
-            if ("file" in line.facts and not line.failed) or line.status == f"{CUT}starting":
-                continue
-            shown = " | ".join(cell for cell in line.cells if cell).replace(CUT, "")
-            when = time.strftime("%H:%M:%S", time.localtime(line.at))
-            print(f"{when} {line.stage} | {shown}", file=sys.stderr, flush=True)
-
-    return follow
+def machine() -> str:
+    """Return the name of the GPU and the version of torch."""
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else "dry run"
+    return f"{name}, torch {torch.__version__}"

@@ -7,20 +7,17 @@ counts 6 N + 12 L T C operations per token for all of them, N = 12 L C² + V C.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.contender import Contender
-from benchmarks.gpu.contenders import together, turns
-from benchmarks.gpu.figures import Figure
-from benchmarks.gpu.stage import Measurement, StageSettings, stage
-from benchmarks.harness import environment
-from benchmarks.inputs import Shape, absolute, model_settings
-from benchmarks.report import number
-from benchmarks.results import Row
+from benchmarks.gpu.figures import Figure, Inputs, compete
+from benchmarks.inputs import Shape, model_settings
+from benchmarks.ours import composed
+from benchmarks.results import Row, number
+from model.encoder_decoder import EncoderDecoder
+from model.size import flops_per_token
 from training.hardware.device import PEAK_FLOPS
 
 PEAK = PEAK_FLOPS["H200"]
@@ -53,7 +50,7 @@ class Group:
 
     model: Model
     batch: int
-    who: tuple[str, ...]
+    programs: tuple[str, ...]
 
 
 GPT2 = Model(12, 12, 768, 1024, 50257, "124M")
@@ -78,66 +75,47 @@ TRANSLATOR_TOKENS = (32768, 131072)
 SENTENCE = 16
 """Assumed sentence length in tokens for the operation count; attention contributes only about 1 % of it."""
 
-PREPARE = "import sys; from benchmarks import ours; ours.prepared_and_model(ours.composed(sys.argv[1:]))"
-"""Program that fills the cache with the translator's tokenizer and tokens, while other contenders are set up."""
-
 TINY_TRANSLATOR = (
     "model.width=32 model.layers=1 model.heads=2 data.max_rows=60 tokenizer.vocab_size=300"
     " tokenizer.byte_fallback=false data.sentences=200"
 ).split()
 
 
-@stage
-def training(settings: StageSettings) -> Iterator[Measurement]:
+def training(inputs: Inputs) -> Iterator[Figure]:
     """Measure training steps in tokens/s, MFU and peak memory: 124M and 10.7M beside nanoGPT, then the translator."""
-    sizes = (512,) if settings.dry_run else TRANSLATOR_TOKENS
-    names = [translator_name(tokens) for tokens in sizes]
-    if not {*names} <= settings.results.settled("training"):
-        subprocess.Popen([sys.executable, "-c", PREPARE, *translator_settings(settings)], env=environment({}))
-    for group in [Group(TINY, 2, (OURS, NANOGPT))] if settings.dry_run else MAIN:
-        yield of_group(group, settings)
-    for tokens in sizes:
-        yield together([translator(tokens, settings)], line, settings)
+    for group in [Group(TINY, 2, (OURS, NANOGPT))] if inputs.dry_run else MAIN:
+        yield from measure_group(group, inputs)
+    for tokens in (512,) if inputs.dry_run else TRANSLATOR_TOKENS:
+        yield from compete([translator(tokens, inputs)], training_figure, inputs.dry_run)
 
 
-@stage
-def sizes(settings: StageSettings) -> Iterator[Measurement]:
+def sizes(inputs: Inputs) -> Iterator[Figure]:
     """Measure training steps of the other models and batch sizes, also beside Hugging Face GPT-2."""
-    for group in [Group(TINY, 3, (OURS, HUGGING_FACE))] if settings.dry_run else SIZES:
-        yield of_group(group, settings)
+    for group in [Group(TINY, 3, (OURS, HUGGING_FACE))] if inputs.dry_run else SIZES:
+        yield from measure_group(group, inputs)
 
 
-def of_group(group: Group, settings: StageSettings) -> Measurement:
-    """Return the measurement of all contenders of a group."""
-    model, batch, compiled = group.model, group.batch, not settings.dry_run
-    work: dict[str, Any] = {
-        "text": "",
-        "vocabulary": model.vocabulary,
-        "dropout": 0.0,
-        "bf16": True,
-        "compiled": compiled,
-    }
-    work |= {"batch_size": batch, **model.size}
+def measure_group(group: Group, inputs: Inputs) -> Iterator[Figure]:
+    """Measure all contenders of a group."""
+    model, batch, compiled = group.model, group.batch, not inputs.dry_run
+    task: dict[str, Any] = {"text": "", "vocabulary": model.vocabulary, "dropout": 0.0, "batch_size": batch}
+    task |= {"bf16": True, "compiled": compiled, **model.size}
+    settings = own_settings(model, batch, compiled)
     builds: dict[str, tuple[str, dict[str, Any]]] = {
-        OURS: (
-            "benchmarks.ours:training",
-            {"settings": own_settings(model, batch, compiled), "vocabulary": model.vocabulary},
-        ),
-        NANOGPT: ("benchmarks.peers.gpt:nanogpt", work | {"checkout": absolute(settings.nanogpt)}),
-        HUGGING_FACE: ("benchmarks.peers.gpt:transformers_gpt2", work),
+        OURS: ("benchmarks.ours:training", {"settings": settings, "vocabulary": model.vocabulary}),
+        NANOGPT: ("benchmarks.peers.gpt:nanogpt", task | {"checkout": inputs.nanogpt}),
+        HUGGING_FACE: ("benchmarks.peers.gpt:transformers_gpt2", task),
     }
-    facts = {"batch": batch, **model.size, "parameters": model.parameters}
     contenders = [
         Contender(
-            f"{model.name}, {who}, batch {batch} x {model.context}",
-            *builds[who],
-            ours=who == OURS,
+            f"{model.name}, {program}, batch {batch} x {model.context}",
+            *builds[program],
+            ours=program == OURS,
             operations_per_unit=model.operations_per_token,
-            facts=facts,
         )
-        for who in group.who
+        for program in group.programs
     ]
-    return together(contenders, line, settings)
+    return compete(contenders, training_figure, inputs.dry_run)
 
 
 def own_settings(model: Model, batch: int, compiled: bool) -> list[str]:
@@ -146,50 +124,27 @@ def own_settings(model: Model, batch: int, compiled: bool) -> list[str]:
     return [*f"task=gpt model=gpt2 model.bias=false model.dropout=0 {trainer}".split(), *model_settings(model.size)]
 
 
-def translator_settings(settings: StageSettings) -> list[str]:
-    """Return overrides of `train.py` for our translator, by its recipe on the given pairs, else on the built-in
-    corpus."""
-    pairs = absolute(settings.pairs)
-    own = ["+experiment=tatoeba", f"data.path={pairs}"] if pairs else ["+experiment=demo_enja"]
-    return own + (["trainer.compile=off", *TINY_TRANSLATOR] if settings.dry_run else ["trainer.compile=on"])
-
-
-def translator_name(tokens: int) -> str:
-    """Return the name of the translator's figure for one batch size."""
-    return f"translator, {OURS}, {tokens} padded tokens"
-
-
-def translator(tokens: int, settings: StageSettings) -> Contender:
-    """Return the contender that trains our translator with a batch of this many padded tokens."""
-    from benchmarks.ours import composed
-    from model.encoder_decoder import EncoderDecoder
-    from model.size import flops_per_token
-
-    own = translator_settings(settings)
-    config = composed(own)
+def translator(tokens: int, inputs: Inputs) -> Contender:
+    """Return the contender that trains our translator, by its recipe on the given pairs, else on the built-in corpus,
+    with a batch of this many padded tokens."""
+    settings = ["+experiment=tatoeba", f"data.path={inputs.pairs}"] if inputs.pairs else ["+experiment=demo_enja"]
+    settings += ["trainer.compile=off", *TINY_TRANSLATOR] if inputs.dry_run else ["trainer.compile=on"]
+    config = composed([*settings, f"data.batch_tokens={tokens}"])
     vocabulary = config.tokenizer.vocab_size
     assert vocabulary is not None  # both experiments set it
     operations = flops_per_token(EncoderDecoder(config.model, vocabulary, vocabulary, shared=True), SENTENCE, SENTENCE)
-    arguments = {"settings": [*own, f"data.batch_tokens={tokens}"]}
-    name = translator_name(tokens)
-    return Contender(name, "benchmarks.ours:training", arguments, True, operations, {"batch": tokens})
+    arguments = {"settings": [*settings, f"data.batch_tokens={tokens}"]}
+    label = f"translator, {OURS}, {tokens} padded tokens"
+    return Contender(label, "benchmarks.ours:training", arguments, True, operations)
 
 
-def line(row: Row) -> Figure:
+def training_figure(row: Row) -> Figure:
     """Return the figure of a row: tokens per second, memory and MFU; ours is compared with nanoGPT's row of the same
     batch."""
     assert row.operations is not None
-    facts: dict[str, Any] = row.facts | {
-        "rate": row.rate,
-        "milliseconds": row.milliseconds,
-        "operations": [row.operations],
-        "mfu": row.operations / PEAK,
-        "memory": row.peak_memory,
-        "set_up_seconds": row.set_up_seconds,
-        "rates": row.rates,
-        "phases": row.phases,
-    }
+    share = row.operations / PEAK
+    facts: dict[str, Any] = {"rate": row.rate, "memory": row.peak_memory, "mfu": share, "rates": row.rates}
     if f", {OURS}, " in row.name:
         facts["rival"] = (row.name.replace(f", {OURS}, ", f", {NANOGPT}, "), NANOGPT)
-    shown = f"{number(row.rate)} tokens/s, {row.milliseconds:.3g} ms, {row.peak_memory / 1e9:.3g} GB{turns(row)}"
-    return Figure(row.name, shown, f"MFU {100 * facts['mfu']:.3g} %", facts=facts)
+    shown = f"{number(row.rate)} tokens/s, {row.milliseconds:.3g} ms, {row.peak_memory / 1e9:.3g} GB"
+    return Figure(row.name, shown, f"MFU {100 * share:.3g} %", facts=facts)

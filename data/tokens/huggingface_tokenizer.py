@@ -1,4 +1,4 @@
-"""A tokenizer of the library `tokenizers`: the `tokenizer.json` of GPT-2, Pythia and most other models."""
+"""A tokenizer of the library `tokenizers`: the `tokenizer.json` of GPT-2 and most other models."""
 
 from __future__ import annotations
 

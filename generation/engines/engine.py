@@ -1,4 +1,4 @@
-"""What a decoding engine does. This module does not import torch."""
+"""Interface of a decoding engine. This module does not import torch."""
 
 from __future__ import annotations
 

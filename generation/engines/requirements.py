@@ -1,4 +1,4 @@
-"""What each engine cannot do. This module imports neither torch nor CTranslate2 until it must."""
+"""Settings that each engine lacks. This module imports neither torch nor CTranslate2 until it must."""
 
 from __future__ import annotations
 

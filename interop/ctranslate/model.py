@@ -112,8 +112,8 @@ def _name_special_tokens(config: Any, vocabulary: Sequence[str], special_ids: Ma
 
 def require(config: ModelConfig, task: str) -> None:
     """Raise UserError if CTranslate2 cannot compute the model exactly."""
-    if found := refusals(config, task):
-        raise UserError(*advised(found))
+    if refused := refusals(config, task):
+        raise UserError(*advised(refused))
 
 
 def _options(config: ModelConfig) -> dict[str, Any]:

@@ -17,8 +17,8 @@ pieces = sentencepiece.SentencePieceProcessor("FOLDER/sentencepiece.model")
 generator = ctranslate2.Generator("FOLDER")
 prompt = [START, *pieces.encode("Once upon a time", out_type=str)]
 options = {"sampling_temperature": 0.8, "sampling_topk": 0, "max_length": LENGTH, "include_prompt_in_result": False}
-(found,) = generator.generate_batch([prompt], **options)
-print("Once upon a time" + pieces.decode(found.sequences[0]))
+(result,) = generator.generate_batch([prompt], **options)
+print("Once upon a time" + pieces.decode(result.sequences[0]))
 ```
 
 A text begins with the token START and may have CONTEXT tokens, as many as in training."""
@@ -31,8 +31,8 @@ source = sentencepiece.SentencePieceProcessor("FOLDER/SOURCE")
 target = sentencepiece.SentencePieceProcessor("FOLDER/TARGET")
 translator = ctranslate2.Translator("FOLDER")
 options = {"beam_size": BEAMS, "length_penalty": PENALTY, "max_decoding_length": LENGTH}
-(found,) = translator.translate_batch([source.encode("I like apples.", out_type=str)], **options)
-print(target.decode(found.hypotheses[0]))
+(result,) = translator.translate_batch([source.encode("I like apples.", out_type=str)], **options)
+print(target.decode(result.hypotheses[0]))
 ```
 
 The settings of the search are those of the run's tests. Differences: `generate.py` may find an empty translation

@@ -85,10 +85,10 @@ def encoders(folder: Path, count: int) -> list[Encoder]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")  # of Marian's, not used for ids
         theirs = [AutoTokenizer.from_pretrained(place, trust_remote_code=False) for place in (first, *others)]
-    found: list[Encoder] = [partial(encoded, each, "text") for each in theirs]
-    if len(found) < count:  # Marian has one tokenizer with two sides
-        found.append(partial(encoded, theirs[0], "text_target"))
-    return found
+    encode: list[Encoder] = [partial(encoded, tokenizer, "text") for tokenizer in theirs]
+    if len(encode) < count:  # Marian has one tokenizer with two sides
+        encode.append(partial(encoded, theirs[0], "text_target"))
+    return encode
 
 
 def encoded(theirs: Any, side: str, texts: list[str]) -> list[list[int]]:
@@ -108,5 +108,5 @@ def equal_texts(ours: Tokenizer, theirs: Encoder) -> tuple[int, int]:
         for _ in range(TEXTS)
     ]
     pairs = list(zip(ours.encode_batch(texts), theirs(texts), strict=True))
-    equal = sum(mine == found for mine, found in pairs)
-    return equal, sum(sorted(mine) == sorted(found) for mine, found in pairs) - equal
+    equal = sum(mine == other for mine, other in pairs)
+    return equal, sum(sorted(mine) == sorted(other) for mine, other in pairs) - equal

@@ -13,8 +13,8 @@ from configs.errors import UserError
 from interop.huggingface.weights import Weights, each_head_its_key, layer
 from interop.imported_options import advised, foreign_options
 from interop.pretrained.architecture import Shapes
-from interop.pretrained.architectures import ARCHITECTURES
 from interop.pretrained.conversion import to_theirs
+from interop.pretrained.folder import ARCHITECTURES
 from interop.pretrained.gpt2 import GPT2
 from model.blocks import DecoderBlock
 from model.config import ModelConfig

@@ -38,8 +38,8 @@ def write_imported(trained: Trained, folder: Path) -> type[PreTrainedModel]:
         writing(model.config, never, ids) if gpt else translating(model.config, never, trained.config["trainer"], ids)
     )
     generation.save_pretrained(folder)
-    found: type[PreTrainedModel] = getattr(transformers, architecture.class_name)
-    return found
+    model_class: type[PreTrainedModel] = getattr(transformers, architecture.class_name)
+    return model_class
 
 
 def gpt_ids(tokenizer: Tokenizer) -> dict[str, int]:

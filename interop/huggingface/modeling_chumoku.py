@@ -149,8 +149,8 @@ class CrossAttention(Attention):
         if self.query_key_norm is not None:
             query = self.query_key_norm(query)
         if cache is not None and cache.is_updated.get(self.layer):
-            kept = cache.cross_attention_cache.layers[self.layer]
-            return self.mix(query, kept.keys, kept.values, mask)
+            cached = cache.cross_attention_cache.layers[self.layer]
+            return self.mix(query, cached.keys, cached.values, mask)
         key, value = self.split(self.key_value(memory)).chunk(2, dim=1)
         if self.query_key_norm is not None:
             key = self.query_key_norm(key)

@@ -49,9 +49,9 @@ def usage(trained: Trained, model_type: str, target_tokenizer: str | None) -> Us
         ends = IMPORTED.replace("START", first.spellings[first.start_id]) if is_imported(trained) else OURS
         text = f"{WRITING}\n\n{ends} {DIFFERENCES}"
         return Usage("transformers", [model_type], text.replace("PROMPT", "Once upon a time"))
-    own = model_type == ChumokuConfig.model_type
-    text = TRANSLATING.replace("CODE", ", trust_remote_code=True" if own else "") + (
-        CODE if own else LIMIT.replace("CONTEXT", str(trained.model.config.context))
+    is_chumoku = model_type == ChumokuConfig.model_type
+    text = TRANSLATING.replace("CODE", ", trust_remote_code=True" if is_chumoku else "") + (
+        CODE if is_chumoku else LIMIT.replace("CONTEXT", str(trained.model.config.context))
     )
     text = text.replace("SENTENCE", "I like apples.")
     if target_tokenizer:

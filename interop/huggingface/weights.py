@@ -17,18 +17,18 @@ ACTIVATIONS = {"relu2": "relu2", "gelu": "gelu", "swiglu": "silu"}
 
 def layer(name: str, module: nn.Module) -> Weights:
     """Return weight and bias (if there is one) of a norm or linear layer, under the name of their layer."""
-    found = {f"{name}.{part}": getattr(module, part, None) for part in ("weight", "bias")}
-    return {key: value for key, value in found.items() if value is not None}
+    weights = {f"{name}.{part}": getattr(module, part, None) for part in ("weight", "bias")}
+    return {key: value for key, value in weights.items() if value is not None}
 
 
 def split(names: Iterable[str], sizes: Iterable[int], fused: Weights) -> Weights:
     """Split a layer by its outputs into the layers `names` with `sizes` outputs. fused: from `layer`."""
-    found: Weights = {}
+    weights: Weights = {}
     for fused_name, value in fused.items():
         part = fused_name.rpartition(".")[2]
         pieces = value.split(tuple(sizes))
-        found |= {f"{name}.{part}": piece for name, piece in zip(names, pieces, strict=True)}
-    return found
+        weights |= {f"{name}.{part}": piece for name, piece in zip(names, pieces, strict=True)}
+    return weights
 
 
 def each_head_its_key(attention: Attention, fused: Weights) -> Weights:
@@ -36,12 +36,12 @@ def each_head_its_key(attention: Attention, fused: Weights) -> Weights:
 
     fused: the layer of queries, keys and values, or of keys and values, with (H +) 2 Hkv heads; returns (H +) 2 H.
     """
-    grouped, found = 2 * attention.kv_heads, Weights()
+    grouped, weights = 2 * attention.kv_heads, Weights()
     for name, value in fused.items():
         heads = value.unflatten(0, (-1, attention.head_width))  # [(H +) 2 Hkv, D, C], or [(H +) 2 Hkv, D]
         repeated = heads[-grouped:].repeat_interleave(attention.heads // attention.kv_heads, dim=0)
-        found[name] = torch.cat((heads[:-grouped], repeated)).flatten(0, 1)
-    return found
+        weights[name] = torch.cat((heads[:-grouped], repeated)).flatten(0, 1)
+    return weights
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""What a file of this folder says about one architecture of transformers."""
+"""Describe a Hugging Face architecture: how its config and weights map to ours."""
 
 from __future__ import annotations
 

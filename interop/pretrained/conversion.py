@@ -11,9 +11,21 @@ from torch import Tensor
 
 from configs.errors import UserError
 from interop.pretrained.architecture import Architecture
+from interop.pretrained.folder import Pretrained, read_tensors, weights_file
 from interop.pretrained.pieces import Order, Piece
 
 Weights = dict[str, Tensor]
+
+
+def load_weights(source: Pretrained, context: int | None = None) -> dict[str, Tensor]:
+    """Return our parameters, float32, on the CPU. context: that of our model if it is shorter; learned positions beyond
+    it are left out. Raises UserError naming the first tensor that does not fit."""
+    architecture, tensors = source.architecture, read_tensors(source.folder)
+    weights = to_ours(architecture, architecture.pieces(source.shapes), tensors, weights_file(source.folder))
+    positions = "embedding.positions.weight"
+    if positions in weights and context is not None:
+        weights[positions] = weights[positions][:context]
+    return weights
 
 
 def to_ours(architecture: Architecture, pieces: Iterable[Piece], tensors: Mapping[str, Tensor], file: Path) -> Weights:
@@ -29,7 +41,7 @@ def to_ours(architecture: Architecture, pieces: Iterable[Piece], tensors: Mappin
     if foreign := sorted(named.keys() - wanted):
         known = f"{architecture.class_name} with this config.json has no such tensor"
         raise UserError(f"{file}: {foreign[0]}: {known}; remove it, or choose another model")
-    found: Weights = {}
+    weights: Weights = {}
     for piece in pieces:
         parts = [_checked(piece, number, named, file) for number in range(len(piece.theirs))]
         if piece.equal and not all(torch.equal(part, parts[0]) for part in parts):
@@ -41,21 +53,21 @@ def to_ours(architecture: Architecture, pieces: Iterable[Piece], tensors: Mappin
                 )
             continue
         whole = parts[0] if piece.equal else torch.cat(parts)
-        found[piece.ours] = _reordered(whole, piece.row_order, piece.column_order)
-    return found
+        weights[piece.ours] = _reordered(whole, piece.row_order, piece.column_order)
+    return weights
 
 
 def to_theirs(pieces: Iterable[Piece], weights: Mapping[str, Tensor]) -> Weights:
     """Return the tensors of the other program, contiguous and in the dtype of `weights`; the inverse of `to_ours`."""
-    found: Weights = {}
+    tensors: Weights = {}
     for piece in pieces:
         whole = weights[piece.ours] if piece.ours else torch.zeros(piece.shape)
         whole = _reordered(whole, _inverse(piece.row_order), _inverse(piece.column_order))
         parts = [whole] * len(piece.theirs) if piece.equal else whole.split(piece.rows)
         for name, part in zip(piece.theirs, parts, strict=True):
             part = part.t() if piece.transposed else part
-            found[name] = (part.unsqueeze(0) if piece.in_batch else part).contiguous().clone()
-    return found
+            tensors[name] = (part.unsqueeze(0) if piece.in_batch else part).contiguous().clone()
+    return tensors
 
 
 def _canonical(architecture: Architecture, wanted: set[str], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -63,19 +75,19 @@ def _canonical(architecture: Architecture, wanted: set[str], tensors: Mapping[st
     prefix = architecture.prefix
     bare = prefix != "" and not any(name.startswith(prefix) for name in tensors)  # of the model without its head
     aliases = {alias: name for name, others in architecture.aliases.items() for alias in others}
-    tied = {alias for alias in (*aliases, "lm_head.weight", "embed_out.weight") if alias not in wanted}
-    found: dict[str, Tensor] = {}
+    tied = {alias for alias in (*aliases, "lm_head.weight") if alias not in wanted}
+    weights: dict[str, Tensor] = {}
     for name, tensor in sorted(tensors.items()):
         full = f"{prefix}{name}" if bare and f"{prefix}{name}" in wanted else name
         if full in wanted:
-            found[full] = tensor
+            weights[full] = tensor
         elif full not in tied and not re.search(architecture.ignored, full):
-            found[full] = tensor  # an unknown one, to be reported
+            weights[full] = tensor  # an unknown one, to be reported
     for name, others in architecture.aliases.items():
         present = [alias for alias in others if alias in tensors and alias not in wanted]
-        if name in wanted and name not in found and present:
-            found[name] = tensors[present[0]]
-    return found
+        if name in wanted and name not in weights and present:
+            weights[name] = tensors[present[0]]
+    return weights
 
 
 def _checked(piece: Piece, number: int, named: Mapping[str, Tensor], file: Path) -> Tensor:

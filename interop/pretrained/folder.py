@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from configs.errors import UserError
 from configs.run_contents import check_contents
+from interop.pretrained import llama
 from interop.pretrained.architecture import Architecture, Shapes
-from interop.pretrained.architectures import ARCHITECTURES
+from interop.pretrained.gpt2 import GPT2
+from interop.pretrained.marian import MARIAN
 from interop.pretrained.values import Values
 from model.config import ModelConfig, problems
 
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FILES = (WEIGHTS, f"{WEIGHTS}.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 """Files with the weights, or with the names of the files that contain them; the first one of several is read."""
+
+ARCHITECTURES: dict[str, Architecture] = {
+    architecture.model_type: architecture for architecture in (GPT2, MARIAN, *llama.ARCHITECTURES)
+}
+"""All architectures that can be imported, by their `model_type`."""
 
 EXPORTED = ("chumoku", "pegasus")
 """What translators are exported as."""
@@ -70,8 +77,8 @@ def read_folder(folder: Path) -> Pretrained:
     separate = architecture.task == "translate" and not config.share_embeddings
     shapes = Shapes(config, rows, values.whole("decoder_vocab_size", rows) if separate else rows)
     values.check()
-    if found := problems(config):
-        raise UserError(*(f"{path}: {problem}" for problem in found))
+    if wrong := problems(config):
+        raise UserError(*(f"{path}: {problem}" for problem in wrong))
     weights_file(folder)
     check_size(shapes, folder)
     return Pretrained(folder, architecture, content, shapes)
@@ -115,12 +122,12 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     if first.suffix == ".json":
         index = read_json(first).get("weight_map")
         names = sorted({str(name) for name in index.values()}) if isinstance(index, dict) else []
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name in names:
         if name != Path(name).name:
             raise UserError(f"{first}: names {name}, which is not in this folder")
-        found |= tensors_of(folder / name)
-    return found
+        tensors |= tensors_of(folder / name)
+    return tensors
 
 
 def tensors_of(path: Path) -> dict[str, Tensor]:
@@ -149,9 +156,9 @@ def tensors_of(path: Path) -> dict[str, Tensor]:
         # weights_only: a restricted unpickler, which builds tensors and calls nothing that the file names.
         mapped = zipfile.is_zipfile(path)
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-        if not isinstance(content, dict) or not all(isinstance(each, torch.Tensor) for each in content.values()):
+        if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):
             raise ValueError("not a dictionary of tensors")
-        if not all(each.layout is torch.strided and not (each.is_meta or each.is_nested) for each in content.values()):
+        if any(value.layout is not torch.strided or value.is_meta or value.is_nested for value in content.values()):
             raise ValueError("its tensors are sparse, nested or empty")
     return {str(name): tensor for name, tensor in content.items()}
 

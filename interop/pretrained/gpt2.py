@@ -68,25 +68,25 @@ def pieces(shapes: Shapes) -> list[Piece]:
     """Return all parameters. GPT-2 stores matrices as [in, out]."""
     config, rows = shapes.config, shapes.target_vocab
     width, hidden = config.width, config.hidden_width
-    found = [
+    parameters = [
         table("embedding.tokens.weight", "transformer.wte.weight", rows, width),
         table("embedding.positions.weight", "transformer.wpe.weight", config.context, width),
         *norm("norm", "transformer.ln_f", width, True),
     ]
     if not config.tie_embeddings:
-        found.append(table("head.weight", "lm_head.weight", rows, width))
+        parameters.append(table("head.weight", "lm_head.weight", rows, width))
     for layer in range(config.layers):
         ours, theirs = f"blocks.{layer}", f"transformer.h.{layer}"
-        found += norm(f"{ours}.attention_norm", f"{theirs}.ln_1", width, True)
-        found += norm(f"{ours}.feed_forward_norm", f"{theirs}.ln_2", width, True)
+        parameters += norm(f"{ours}.attention_norm", f"{theirs}.ln_1", width, True)
+        parameters += norm(f"{ours}.feed_forward_norm", f"{theirs}.ln_2", width, True)
         for mine, name, outputs, inputs in (
             ("attention.query_key_value", "attn.c_attn", 3 * width, width),
             ("attention.output", "attn.c_proj", width, width),
             ("feed_forward.expand", "mlp.c_fc", hidden, width),
             ("feed_forward.project", "mlp.c_proj", width, hidden),
         ):
-            found += linear(f"{ours}.{mine}", [f"{theirs}.{name}"], [outputs], inputs, True, transposed=True)
-    return found
+            parameters += linear(f"{ours}.{mine}", [f"{theirs}.{name}"], [outputs], inputs, True, transposed=True)
+    return parameters
 
 
 GPT2 = Architecture(

@@ -94,10 +94,6 @@ def read(variant: Variant, values: Values) -> ModelConfig:
         values.refuse("head_dim", head, f"{fix}; choose a model with such heads")
     choices = {"silu": "swiglu"} if gated else ACTIVATIONS
     eps, default_eps = variant.eps
-    rotary = values.rotary(part=variant.part)
-    if variant.part < 1 and rotary["rotary_fraction"] != 1:
-        fix = "whole heads are rotated in this architecture here; choose a model with partial_rotary_factor=1"
-        values.refuse("partial_rotary_factor", rotary["rotary_fraction"], fix)
     return ModelConfig(
         layers=values.whole("num_hidden_layers"),
         heads=heads,
@@ -107,7 +103,7 @@ def read(variant: Variant, values: Values) -> ModelConfig:
         context=values.whole("max_position_embeddings"),
         norm="layer" if variant.layer_norm else "rms",
         norm_eps=values.number(eps, default_eps),
-        rotary_base=rotary["rotary_base"],
+        rotary_base=values.rotary_base(variant.part),
         activation=values.chosen("hidden_act", choices, variant.activation),
         qk_norm=variant.query_key_norm,
         bias=bool(biases) and all(biases.values()),
@@ -144,32 +140,34 @@ def pieces(variant: Variant, shapes: Shapes) -> list[Piece]:
     width, hidden, head = config.width, config.hidden_width, config.head_width
     norm_bias = variant.layer_norm and bias
     keys = config.key_value_heads * head
-    found = [
+    parameters = [
         table("embedding.tokens.weight", "model.embed_tokens.weight", rows, width),
         *norm("norm", "model.norm", width, norm_bias),
     ]
     if not config.tie_embeddings:
-        found.append(table("head.weight", "lm_head.weight", rows, width))
+        parameters.append(table("head.weight", "lm_head.weight", rows, width))
     for layer in range(config.layers):
         ours, theirs = f"blocks.{layer}", f"model.layers.{layer}"
         attention = f"{theirs}.self_attn"
-        found += norm(f"{ours}.attention_norm", f"{theirs}.{variant.norms[0]}", width, norm_bias)
-        found += norm(f"{ours}.feed_forward_norm", f"{theirs}.{variant.norms[1]}", width, norm_bias)
+        parameters += norm(f"{ours}.attention_norm", f"{theirs}.{variant.norms[0]}", width, norm_bias)
+        parameters += norm(f"{ours}.feed_forward_norm", f"{theirs}.{variant.norms[1]}", width, norm_bias)
         fused, parts = [f"{attention}.{part}_proj" for part in "qkv"], [width, keys, keys]
-        found += linear(f"{ours}.attention.query_key_value", fused, parts, width, bias)
-        found += linear(f"{ours}.attention.output", [f"{attention}.o_proj"], [width], width, bias)
+        parameters += linear(f"{ours}.attention.query_key_value", fused, parts, width, bias)
+        parameters += linear(f"{ours}.attention.output", [f"{attention}.o_proj"], [width], width, bias)
         *expand, project = (f"{theirs}.mlp.{name}" for name in variant.mlp)
-        found += linear(f"{ours}.feed_forward.expand", expand, [hidden] * len(expand), width, bias)
-        found += linear(f"{ours}.feed_forward.project", [project], [width], hidden, bias)
+        parameters += linear(f"{ours}.feed_forward.expand", expand, [hidden] * len(expand), width, bias)
+        parameters += linear(f"{ours}.feed_forward.project", [project], [width], hidden, bias)
         if variant.query_key_norm:
             gains = tuple(f"{attention}.{part}_norm.weight" for part in "qk")
-            found.append(Piece(f"{ours}.attention.query_key_norm.weight", gains, (head,), (head, head), equal=True))
+            parameters.append(
+                Piece(f"{ours}.attention.query_key_norm.weight", gains, (head,), (head, head), equal=True)
+            )
         if variant.layer_norm and not bias:  # LayerNorm always has a bias there
             norms = (f"{theirs}.{name}.bias" for name in variant.norms)
-            found += [Piece("", (name,), (width,), (width,)) for name in norms]
+            parameters += [Piece("", (name,), (width,), (width,)) for name in norms]
     if variant.layer_norm and not bias:
-        found.append(Piece("", ("model.norm.bias",), (width,), (width,)))
-    return found
+        parameters.append(Piece("", ("model.norm.bias",), (width,), (width,)))
+    return parameters
 
 
 ARCHITECTURES = [

@@ -71,33 +71,34 @@ def pieces(shapes: Shapes) -> list[Piece]:
 
     shared = config.share_embeddings
     target = "model.shared.weight" if shared else "model.decoder.embed_tokens.weight"
-    found = [
+    parameters = [
         read_table("target_embedding.tokens.weight", target, rows),
         Piece("head.bias", ("final_logits_bias",), (rows,), (rows,), in_batch=True, optional=True),
     ]
     if not shared:
-        found.append(
+        parameters.append(
             read_table("source_embedding.tokens.weight", "model.encoder.embed_tokens.weight", shapes.source_vocab)
         )
     if not config.tie_embeddings:
-        found.append(read_table("head.weight", "lm_head.weight", rows))
+        parameters.append(read_table("head.weight", "lm_head.weight", rows))
     for side, depth in (("encoder", config.encoder_depth), ("decoder", config.layers)):
         for layer in range(depth):
-            found += block(config, side, layer, order)
-    return found
+            parameters += block(config, side, layer, order)
+    return parameters
 
 
 def block(config: ModelConfig, side: str, layer: int, order: list[int]) -> list[Piece]:
     """Return the parameters of a block. order: of the channels of the residual stream."""
     ours, theirs = f"{side}.{layer}", f"model.{side}.layers.{layer}"
     width, hidden = config.width, config.hidden_width
-    found: list[Piece] = []
+    parameters: list[Piece] = []
 
     def reads(mine: str, names: list[str], rows: list[int]) -> None:
-        found.extend(linear(f"{ours}.{mine}", [f"{theirs}.{n}" for n in names], rows, width, True, column_order=order))
+        parts = [f"{theirs}.{name}" for name in names]
+        parameters.extend(linear(f"{ours}.{mine}", parts, rows, width, True, column_order=order))
 
     def writes(mine: str, name: str, columns: int) -> None:
-        found.extend(linear(f"{ours}.{mine}", [f"{theirs}.{name}"], [width], columns, True, row_order=order))
+        parameters.extend(linear(f"{ours}.{mine}", [f"{theirs}.{name}"], [width], columns, True, row_order=order))
 
     reads("attention.query_key_value", [f"self_attn.{part}_proj" for part in "qkv"], [width] * 3)
     writes("attention.output", "self_attn.out_proj", width)
@@ -110,8 +111,8 @@ def block(config: ModelConfig, side: str, layer: int, order: list[int]) -> list[
         writes("cross_attention.output", "encoder_attn.out_proj", width)
         norms["cross_norm"] = "encoder_attn_layer_norm"
     for mine, name in norms.items():
-        found += norm(f"{ours}.{mine}", f"{theirs}.{name}", width, True, order=order)
-    return found
+        parameters += norm(f"{ours}.{mine}", f"{theirs}.{name}", width, True, order=order)
+    return parameters
 
 
 MARIAN = Architecture(

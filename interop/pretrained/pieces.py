@@ -1,4 +1,4 @@
-"""Which of our weights is made of which tensors of another program, as data that can be read in both directions."""
+"""Map our parameters to tensors of another program, as data that can be read in both directions."""
 
 from __future__ import annotations
 
@@ -75,8 +75,3 @@ def norm(ours: str, theirs: str, width: int, bias: bool, *, order: Order = None)
 def table(ours: str, theirs: str, rows: int, columns: int, *, column_order: Order = None) -> Piece:
     """Return an embedding table [rows, columns]."""
     return Piece(ours, (theirs,), (rows, columns), (rows,), None, column_order)
-
-
-def heads_in_order(heads: int, of_head: Sequence[int]) -> list[int]:
-    """Return the order of rows in which each head's rows are in the order `of_head`."""
-    return [head * len(of_head) + place for head in range(heads) for place in of_head]

@@ -64,16 +64,16 @@ def _is_own(folder: Path) -> bool:
 def _own(source: Pretrained) -> Tokenizer:
     """Return the tokenizer of the run that was exported. Raises UserError if it is not that of the other files."""
     try:
-        found = SentencePieceTokenizer((source.folder / OWN).read_bytes())
+        tokenizer = SentencePieceTokenizer((source.folder / OWN).read_bytes())
     except OSError as error:
         raise UserError(f"{source.folder / OWN}: cannot be read ({error.strerror}); export the run again") from error
     tokens = _tokens_of(read_json(source.folder / FAST))
-    first = len(found.special_ids)  # which have other names there
-    if source.shapes.target_vocab != found.vocab_size or found.spellings[first:] != [
-        tokens.get(token) for token in range(first, found.vocab_size)
+    first = len(tokenizer.special_ids)  # which have other names there
+    if source.shapes.target_vocab != tokenizer.vocab_size or tokenizer.spellings[first:] != [
+        tokens.get(token) for token in range(first, tokenizer.vocab_size)
     ]:
         raise UserError(f"{source.folder / OWN}: is not the tokenizer of {FAST} and {CONFIG}; export the run again")
-    return found
+    return tokenizer
 
 
 def _huggingface(source: Pretrained) -> Tokenizer:
@@ -104,10 +104,10 @@ def _tokens_of(content: Mapping[str, Any]) -> dict[int, str]:
     """Return the name of each id of a `tokenizer.json`."""
     vocabulary = content["model"]["vocab"]
     if isinstance(vocabulary, dict):
-        found = {token: name for name, token in vocabulary.items()}
+        names = {token: name for name, token in vocabulary.items()}
     else:  # Unigram: [[name, score], …]
-        found = {token: name for token, (name, _) in enumerate(vocabulary)}
-    return found | {token["id"]: token["content"] for token in content["added_tokens"]}
+        names = {token: name for token, (name, _) in enumerate(vocabulary)}
+    return names | {token["id"]: token["content"] for token in content["added_tokens"]}
 
 
 def _checked_json(folder: Path) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _marian(source: Pretrained) -> list[Tokenizer]:
         ("source.spm", "vocab.json", shapes.source_vocab),
         ("target.spm", "target_vocab.json" if separate else "vocab.json", shapes.target_vocab),
     )
-    found: list[Tokenizer] = []
+    tokenizers: list[Tokenizer] = []
     for model, table, rows in sides:
         vocabulary = read_json(folder / table)
         try:
@@ -151,20 +151,20 @@ def _marian(source: Pretrained) -> list[Tokenizer]:
         bos = pad if roles["decoder_start"] is None else roles["decoder_start"]
         ids = {"pad_id": pad, "unk_id": unk, "bos_id": bos, "eos_id": eos, "start_id": eos}
         special = {pad, unk, bos, eos} | (set(range(rows)) - set(vocabulary.values()))
-        found.append(
+        tokenizers.append(
             MarianTokenizer(MarianTokenizer.packed(rows, ids, special, vocabulary=vocabulary, sentencepiece=content))
         )
-    return found
+    return tokenizers
 
 
 def _roles(source: Pretrained, rows: int) -> dict[str, int | None]:
     """Return the special ids in config.json, the first of several; None for those that are null."""
-    found: dict[str, int | None] = {}
+    roles: dict[str, int | None] = {}
     for role in ("bos", "eos", "pad", "decoder_start"):
         key = f"{role}_token_id"
         value = source.values.get(key)
         value = value[0] if isinstance(value, list) and value else value
         if value is not None and (not isinstance(value, int) or not 0 <= value < rows):
             raise UserError(f"{source.folder / CONFIG}: {key}={value}: is not an id of the vocabulary, 0 to {rows - 1}")
-        found[role] = value
-    return found
+        roles[role] = value
+    return roles

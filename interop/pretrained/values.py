@@ -70,9 +70,9 @@ class Values:
             if value != first:
                 self.refuse(key, value, f"differs from {keys[0]}={first}, but this program has one setting for both")
 
-    def rotary(self, *, base: str = "rope_theta", fraction: str = "partial_rotary_factor", part: float = 1.0) -> Any:
-        """Return the settings of rotary positions: base and fraction of a head. base, fraction: their keys in files of
-        transformers before version 5; part: the default of the fraction."""
+    def rotary_base(self, part: float = 1.0) -> float:
+        """Return the base of rotary positions, with which whole heads must be rotated. part: default of the fraction of
+        a head that is rotated."""
         key = "rope_parameters" if self.content.get("rope_parameters") else "rope_scaling"
         content = self.content.get(key) or {}
         if not isinstance(content, dict):
@@ -81,14 +81,15 @@ class Values:
         kind = content.get("rope_type", content.get("type", "default"))
         if kind != "default":
             self.refuse("rope_type", kind, "positions are not scaled here; choose a model with rope_type=default")
-        given = {
-            "base": content.get("rope_theta", self.content.get(base, 10_000.0)),
-            "fraction": content.get("partial_rotary_factor", self.content.get(fraction, part)),
-        }
-        values = Values(self.path, given)
-        found = {"rotary_base": values.number("base", 0), "rotary_fraction": values.number("fraction", 0)}
+        old = self.content  # of transformers before version 5
+        fraction = content.get("partial_rotary_factor", old.get("partial_rotary_factor", part))
+        if fraction != 1:
+            fix = "whole heads are rotated here; choose a model with partial_rotary_factor=1"
+            self.refuse("partial_rotary_factor", fraction, fix)
+        values = Values(self.path, {"rope_theta": content.get("rope_theta", old.get("rope_theta", 10_000.0))})
+        base = values.number("rope_theta", 0)
         self.problems += values.problems
-        return found
+        return base
 
     def check(self) -> None:
         """Raise UserError with all problems."""

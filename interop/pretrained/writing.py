@@ -15,9 +15,8 @@ from data.tokens.huggingface_tokenizer import HuggingFaceTokenizer
 from data.tokens.marian_tokenizer import MarianTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interop.pretrained.architecture import Architecture, Shapes
-from interop.pretrained.architectures import ARCHITECTURES
 from interop.pretrained.conversion import to_theirs
-from interop.pretrained.folder import CONFIG, WEIGHTS, settled
+from interop.pretrained.folder import ARCHITECTURES, CONFIG, WEIGHTS, settled
 from interop.pretrained.tokenizers import FAST
 from interop.pretrained.values import Values
 
@@ -27,7 +26,7 @@ IRRELEVANT = ("dropout", "attention_dropout", "vocab_multiple", "mask_documents"
 
 def architecture_for(task: str, shapes: Shapes) -> Architecture | None:
     """Return an architecture that computes a model exactly: one whose config.json, read back, gives the same config."""
-    own = {name: getattr(shapes.config, name) for name in IRRELEVANT}
+    irrelevant = {name: getattr(shapes.config, name) for name in IRRELEVANT}
     for architecture in ARCHITECTURES.values():
         if architecture.task != task:
             continue
@@ -35,8 +34,8 @@ def architecture_for(task: str, shapes: Shapes) -> Architecture | None:
             values = Values(CONFIG, architecture.write(shapes))
         except KeyError:  # an activation that it lacks
             continue
-        found = settled(replace(architecture.read(values), **own))
-        if not values.problems and found == settled(shapes.config):
+        config = settled(replace(architecture.read(values), **irrelevant))
+        if not values.problems and config == settled(shapes.config):
             return architecture
     return None
 

@@ -65,14 +65,6 @@ def holding(megabytes: int) -> Step:
     return step
 
 
-def crowded(mark: str) -> Step:
-    """Fail on the first set-up, like a contender that runs out of memory because others are set up in parallel."""
-    if not Path(mark).exists():
-        Path(mark).touch()
-        raise RuntimeError("out of memory")
-    return lambda: 1
-
-
 def queued() -> Step:
     """Return a step that a simulated GPU executes in 0.5 s, while the program goes on."""
     ready = [0.0]

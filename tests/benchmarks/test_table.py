@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.report import HIGHLIGHTS, comparison_table, full_table, number
-from benchmarks.results import Result, Row
-from benchmarks.table import all_comparisons, blocks, load_results, summary, with_blocks
+from benchmarks.results import Result, Row, number
+from benchmarks.table import (
+    HIGHLIGHTS,
+    all_comparisons,
+    blocks,
+    comparison_table,
+    full_table,
+    load_results,
+    summary,
+    with_blocks,
+)
 from tests.conftest import ROOT
 
 PAGES = ["README.md", "docs/speed.md", "docs/gpu.md", "benchmarks/results/README.md"]

@@ -36,7 +36,7 @@ def every_translation(
     model: EncoderDecoder, source: Tensor, max_length: int, alpha: float, banned: set[int]
 ) -> list[Hypothesis]:
     """Return all outputs of at most max_length tokens, best first."""
-    found = []
+    result = []
 
     def extend(written: list[int], total: float) -> None:
         for token, log_probability in enumerate(log_probabilities(model, source, written, banned)):
@@ -44,14 +44,14 @@ def every_translation(
             if token in banned:
                 continue
             if token == EOS:
-                found.append(Hypothesis(written, summed / length**alpha, summed))
+                result.append(Hypothesis(written, summed / length**alpha, summed))
             elif length == max_length:
-                found.append(Hypothesis([*written, token], summed / length**alpha, summed))
+                result.append(Hypothesis([*written, token], summed / length**alpha, summed))
             else:
                 extend([*written, token], summed)
 
     extend([], 0.0)
-    return sorted(found, key=lambda h: h.score, reverse=True)
+    return sorted(result, key=lambda h: h.score, reverse=True)
 
 
 def plain_beam_search(
@@ -93,7 +93,7 @@ def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
 def test_a_beam_wide_enough_finds_the_best_of_all(model: EncoderDecoder, alpha: float) -> None:
     """Guards against lost hypotheses, wrong lengths in the score, and wrong log-probabilities."""
     source = torch.randint(4, 11, (2, 5))
-    found = beam_search(
+    result = beam_search(
         model,
         source,
         bos_id=BOS,
@@ -107,7 +107,7 @@ def test_a_beam_wide_enough_finds_the_best_of_all(model: EncoderDecoder, alpha: 
     for row in range(2):
         expected = every_translation(model, source[row : row + 1], 3, alpha, {BOS})
         assert len(expected) == 85  # 1 + 4 + 16 that end, 64 that are cut off
-        assert_same(found[row], expected[:10])
+        assert_same(result[row], expected[:10])
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_a_narrow_beam_follows_the_documented_algorithm(model: EncoderDecoder, b
     lengths = [6, 2, 1, 5, 6, 3, 4]
     limits = torch.tensor([9, 4, 9, 1, 6, 9, 9])
     mask = torch.arange(6) < torch.tensor(lengths).unsqueeze(1)
-    found = beam_search(
+    result = beam_search(
         model,
         source,
         mask,
@@ -132,7 +132,7 @@ def test_a_narrow_beam_follows_the_documented_algorithm(model: EncoderDecoder, b
     )
     for row, length in enumerate(lengths):
         expected = plain_beam_search(model, source[row : row + 1, :length], beam_size, int(limits[row]), 1.0, {0, BOS})
-        assert_same(found[row], expected[:beam_size])
+        assert_same(result[row], expected[:beam_size])
 
 
 def test_a_translation_does_not_depend_on_its_batch(model: EncoderDecoder) -> None:
@@ -152,14 +152,14 @@ def test_a_higher_length_penalty_prefers_longer_translations(model: EncoderDecod
     source = torch.randint(4, 11, (20, 5))
     lengths = []
     for alpha in (0.0, 2.0):
-        found = beam_search(model, source, bos_id=BOS, eos_id=EOS, beam_size=6, max_length=8, length_penalty=alpha)
-        lengths.append(sum(len(best.tokens) for (best,) in found))
+        result = beam_search(model, source, bos_id=BOS, eos_id=EOS, beam_size=6, max_length=8, length_penalty=alpha)
+        lengths.append(sum(len(best.tokens) for (best,) in result))
     assert lengths[0] < lengths[1]
 
 
 def test_banned_and_padded_ids_are_never_written(model: EncoderDecoder) -> None:
     """Guards against padding tokens (the vocabulary of 6 is padded to 8) and banned tokens (0 and bos)."""
-    found = beam_search(
+    result = beam_search(
         model,
         torch.randint(4, 11, (8, 5)),
         bos_id=BOS,
@@ -169,7 +169,7 @@ def test_banned_and_padded_ids_are_never_written(model: EncoderDecoder) -> None:
         n_best=4,
         banned_ids=[0, BOS],
     )
-    assert {token for row in found for h in row for token in h.tokens} <= {1, 4, 5}
+    assert {token for row in result for h in row for token in h.tokens} <= {1, 4, 5}
 
 
 def test_impossible_requests_are_all_named(sharpen: Sharpen) -> None:

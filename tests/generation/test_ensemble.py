@@ -45,9 +45,9 @@ def test_an_ensemble_averages_probabilities(sharpen: Sharpen) -> None:
     ensemble = GPTEnsemble(members).eval()
     assert ensemble.config.context == 16
     with torch.no_grad():
-        found = ensemble(tokens)
+        result = ensemble(tokens)
     expected = averaged(members, tokens)
-    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(result.double(), expected, rtol=1e-4, atol=1e-5)
     targets = torch.randint(VOCABULARY, (3, 12))
     losses = token_losses(ensemble, (tokens,), targets)
     torch.testing.assert_close(
@@ -68,18 +68,18 @@ def test_sampling_from_an_ensemble_equals_sampling_without_a_cache(sharpen: Shar
         stop_ids={EOS},
         banned_ids=[0, 1, 2],
     )
-    found = list(map(list, prompts))
+    result = list(map(list, prompts))
     for tokens in steps:
-        for text, token in zip(found, tokens, strict=True):
+        for text, token in zip(result, tokens, strict=True):
             text.extend([] if token is None else [token])
-    for prompt, text in zip(prompts, found, strict=True):
+    for prompt, text in zip(prompts, result, strict=True):
         window = list(prompt)
         for token in text[len(prompt) :]:
             expected = averaged(members, torch.tensor([window]))[0, -1]
             expected[[0, 1, 2]] = float("-inf")
             assert int(expected.argmax()) == token
             window = [*(window[-8:] if len(window) == 16 else window), token]
-    assert max(map(len, found)) > 16
+    assert max(map(len, result)) > 16
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -99,6 +99,6 @@ def test_a_beam_search_with_an_ensemble_ranks_by_the_mean_probability(sharpen: S
         if beam_size == 1:
             assert [int(each[place].argmax()) for place in range(len(ended))] == ended
     same = TranslatorEnsemble([members[0], members[0]]).eval()
-    assert [[h.tokens for h in found] for found in beam_search(same, source, mask, **settings)] == [
-        [h.tokens for h in found] for found in beam_search(members[0], source, mask, **settings)
+    assert [[h.tokens for h in result] for result in beam_search(same, source, mask, **settings)] == [
+        [h.tokens for h in result] for result in beam_search(members[0], source, mask, **settings)
     ]

@@ -19,10 +19,10 @@ from training.run_folder.tokenizers import load_source_alphabet
 
 def notes(trained: Path, lines: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
     run = Run(trained / "runs/translate")
-    found = SourceNotes(run.tokenizers[0], run.config.model.context, load_source_alphabet(run.folder))
+    result = SourceNotes(run.tokenizers[0], run.config.model.context, load_source_alphabet(run.folder))
     for first in range(0, len(lines), 4):  # as they come, portion by portion
-        found.check(lines[first : first + 4])
-    found.close()
+        result.check(lines[first : first + 4])
+    result.close()
     return capsys.readouterr().err.splitlines()
 
 
@@ -51,12 +51,12 @@ def test_a_line_of_signs_is_told_by_what_the_vocabulary_lacks(
 def test_many_lines_of_a_kind_are_counted(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against a thousand notes for a file in the wrong language, and line numbers that restart with each
     portion."""
-    found = notes(trained, ["りんご"] * 7 + ["the dog " * 30] * 2 + ["I like ☃."], capsys)
-    assert [note.split()[2] for note in found[:5]] == ["1", "2", "3", "4", "5"]
-    assert found[5].startswith("note: line 8 has ")
-    assert found[6].startswith("note: line 9 has ")
-    assert "line 10: the model has never seen ☃ (SNOWMAN)" in found[7]
-    assert found[8:] == ["note: 2 more lines in other characters"]
+    result = notes(trained, ["りんご"] * 7 + ["the dog " * 30] * 2 + ["I like ☃."], capsys)
+    assert [note.split()[2] for note in result[:5]] == ["1", "2", "3", "4", "5"]
+    assert result[5].startswith("note: line 8 has ")
+    assert result[6].startswith("note: line 9 has ")
+    assert "line 10: the model has never seen ☃ (SNOWMAN)" in result[7]
+    assert result[8:] == ["note: 2 more lines in other characters"]
 
 
 def test_translations_that_do_not_end_are_reported(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,9 +65,9 @@ def test_translations_that_do_not_end_are_reported(trained: Path, capsys: pytest
     lines = ["Emi likes apples."] * 3 + [""]
 
     def translated() -> list[str]:
-        found = SourceNotes(run.tokenizers[0], run.config.model.context, None)
+        result = SourceNotes(run.tokenizers[0], run.config.model.context, None)
         config = GenerateConfig(beam_size=1)
-        list(translate_lines(TorchEngine(run.model, run.tokenizers, config, "float32"), config, lines, None, found))
+        list(translate_lines(TorchEngine(run.model, run.tokenizers, config, "float32"), config, lines, None, result))
         return capsys.readouterr().err.splitlines()
 
     with torch.no_grad():

@@ -52,7 +52,7 @@ def sampled(
     """Sample translations of one sentence, at most `longest` tokens -> its token ids [1, S], and the samples."""
     model, (tokenizer,), _ = translator
     (batch,) = encode_sources(tokenizer, [sentence], 100, model.config.context)
-    (found,) = epsilon_sampling(
+    (result,) = epsilon_sampling(
         model,
         batch.source,
         bos_id=tokenizer.bos_id,
@@ -64,7 +64,7 @@ def sampled(
         length_penalty=0.5,
         banned_ids=tokenizer.never_written,
     )
-    return batch.source, found
+    return batch.source, result
 
 
 def strings(count: int, letters: str, longest: int) -> list[str]:
@@ -109,15 +109,15 @@ def test_samples_follow_the_model_above_epsilon(translator: Translator, epsilon:
     """Guards banned and improbable tokens, limits, the probability of a sample, and its frequency."""
     model, (tokenizer,), memory = translator
     banned = list(tokenizer.never_written)
-    source, found = sampled(translator, memory.sources[0], 128, epsilon)
+    source, result = sampled(translator, memory.sources[0], 128, epsilon)
     limit = longest_target(source.shape[1], model.config.context)
-    assert len(found) == 128
-    assert len({tuple(one.tokens) for one in found}) > 20
-    lengths = {len(one.tokens) for one in found}
+    assert len(result) == 128
+    assert len({tuple(one.tokens) for one in result}) > 20
+    lengths = {len(one.tokens) for one in result}
     assert max(lengths) == limit
     assert epsilon or min(lengths) < limit, "some end, some are truncated"
     with torch.no_grad():
-        for one in found:
+        for one in result:
             ids = one.tokens if len(one.tokens) == limit else [*one.tokens, tokenizer.eos_id]
             logits = model(source, torch.tensor([[tokenizer.bos_id, *ids[:-1]]]))[0]
             logits[:, banned] = float("-inf")
@@ -138,19 +138,19 @@ def test_only_the_most_likely_tokens_are_greedy_decoding(translator: Translator)
     """Guards against hypotheses of the cache that see the tokens of another sample."""
     model, (tokenizer,), memory = translator
     for sentence in memory.sources[:4]:
-        source, found = sampled(translator, sentence, 3, 0.999)
+        source, result = sampled(translator, sentence, 3, 0.999)
         limit = longest_target(source.shape[1], model.config.context)
         ids = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id, "banned_ids": tokenizer.never_written}
         ((greedy,),) = beam_search(model, source, max_length=limit, beam_size=1, length_penalty=0.5, **ids)
-        assert [one.tokens for one in found] == [greedy.tokens] * 3
-        assert found[0].score == pytest.approx(greedy.score, abs=1e-4)
+        assert [one.tokens for one in result] == [greedy.tokens] * 3
+        assert result[0].score == pytest.approx(greedy.score, abs=1e-4)
 
 
 def test_the_best_of_samples_and_hypotheses_is_returned(translator: Translator) -> None:
     """Guards against candidates that are lost, and a sentence with the samples of another one of its batch."""
     model, (tokenizer,), memory = translator
     sentences, config = memory.sources[:6], replace(DECODING, length_penalty=0.5)
-    found = dict(translate(model, [tokenizer], [sentences], config))
+    result = dict(translate(model, [tokenizer], [sentences], config))
     listed = replace(config, n_best=3, mbr=MBRConfig())
     n_best = dict(translate(model, [tokenizer], [sentences], listed))
     metric = CHRF()
@@ -158,9 +158,9 @@ def test_the_best_of_samples_and_hypotheses_is_returned(translator: Translator) 
         texts = [one.text for one in n_best[index]]
         texts += [tokenizer.decode(one.tokens) for one in sampled(translator, sentence, 12, 0.05)[1]]
         means = {text: sum(metric.sentence_score(text, [other]).score for other in texts) for text in texts}
-        (chosen,) = found[index]
+        (chosen,) = result[index]
         assert means[chosen.text] == pytest.approx(max(means.values()))
-    assert any(found[index][0].text != n_best[index][0].text for index in found)
+    assert any(result[index][0].text != n_best[index][0].text for index in result)
 
 
 def test_a_translation_does_not_depend_on_other_sentences(translator: Translator) -> None:
@@ -187,8 +187,8 @@ def test_neighbours_and_ensembles_take_part(translator: Translator, members: int
     near = NeighbourConfig(1, weight=1.0, temperature=0.01)
     short = [row for row in range(100) if len(tokenizers[0].encode(memory.targets[row])) < 20][:10]
     sentences, targets = [memory.sources[row] for row in short], [memory.targets[row] for row in short]
-    found = translate_part(used, tokenizers, sentences, replace(DECODING, neighbours=near), memory=memory)
-    assert sum(found[index].text == target for index, target in enumerate(targets)) >= 9
+    result = translate_part(used, tokenizers, sentences, replace(DECODING, neighbours=near), memory=memory)
+    assert sum(result[index].text == target for index, target in enumerate(targets)) >= 9
     alone = best_translations(used, tokenizers, sentences[:3], DECODING)
     assert [one.text for one in alone] == [
         one.text for one in best_translations(model, tokenizers, sentences[:3], DECODING)

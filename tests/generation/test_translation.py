@@ -92,9 +92,11 @@ def test_a_stream_is_read_as_it_is_translated(translator: tuple[EncoderDecoder, 
         endless = (read.append(number) or sentence for number, sentence in enumerate(cycle(sentences), 1))
         portions = split_stream(endless, options.batch_tokens)
         with closing(translate(model, tokenizers, portions, options, workers)) as results:
-            for written, found in enumerate(islice(in_order(results), 100), 1):
+            for written, result in enumerate(islice(in_order(results), 100), 1):
                 wanted = expected[(written - 1) % len(sentences)]
-                assert [each.text for each in found] == [wanted.text]  # scores: batches of other widths round otherwise
+                assert [each.text for each in result] == [
+                    wanted.text
+                ]  # scores: batches of other widths round otherwise
                 assert read[-1] - written <= 4 * 32  # lines of a portion
     assert [len(window) for window in split_stream(map(str, range(1000)), 512)] == [64, 128, 256, 256, 256, 40]
     assert list(split_stream([], 512)) == []
@@ -109,10 +111,10 @@ def test_where_a_stream_pauses_what_there_is_makes_a_portion() -> None:
 def test_an_n_best_list_has_each_text_once_in_a_row_of_four_cells() -> None:
     """Guards against a text that is listed for each of its divisions into tokens, an order by another score, and rows
     broken by a tab of the text."""
-    found = distinct([Translation(text, -score) for score, text in enumerate(["a\tb", "c\\n", "a\tb", "d", "c\\n"])])
-    assert [(one.text, one.score) for one in found] == [("a\tb", 0), ("c\\n", -1), ("d", -3)]
-    assert printed(7, found, 3) == "7\t1\t0.0000\ta\\tb\n7\t2\t-1.0000\tc\\\\n\n7\t3\t-3.0000\td\n"
-    assert printed(7, found, 1) == "a\tb\n"
+    result = distinct([Translation(text, -score) for score, text in enumerate(["a\tb", "c\\n", "a\tb", "d", "c\\n"])])
+    assert [(one.text, one.score) for one in result] == [("a\tb", 0), ("c\\n", -1), ("d", -3)]
+    assert printed(7, result, 3) == "7\t1\t0.0000\ta\\tb\n7\t2\t-1.0000\tc\\\\n\n7\t3\t-3.0000\td\n"
+    assert printed(7, result, 1) == "a\tb\n"
 
 
 def test_an_n_best_list_is_filled_from_the_whole_beam(
@@ -127,7 +129,7 @@ def test_an_n_best_list_is_filled_from_the_whole_beam(
         model.head.bias = torch.nn.Parameter(torch.zeros(model.head.out_features))
         model.head.bias[[pieces[piece] for piece in (whole, *whole)]] = 50
         model.head.bias[tokenizers[-1].eos_id] = 54
-    found = translate(model, tokenizers, [sentences[:20]], replace(OPTIONS, beam_size=16, n_best=12))
-    for _, best in found:
+    result = translate(model, tokenizers, [sentences[:20]], replace(OPTIONS, beam_size=16, n_best=12))
+    for _, best in result:
         assert len({one.text for one in best}) == len(best) == 12
         assert best == sorted(best, key=lambda one: -one.score)

@@ -12,7 +12,6 @@ from transformers import AutoConfig
 from configs.atomic_folder import check_new, whole_folder
 from configs.errors import UserError
 from interop.formats import FORMATS, exporter
-from interop.settings import parse_settings
 from tests.conftest import environment, export_command, generate_command
 from tests.training.evaluation.reports.programs import command
 
@@ -57,9 +56,9 @@ def test_the_code_in_the_model_card_of_ctranslate2_works(
         ours = ["prompt=I like apples."]
     capsys.readouterr()
     exec(code)
-    found = capsys.readouterr().out
+    result = capsys.readouterr().out
     assert command(monkeypatch, generate_command, f"run={trained}/runs/{task}", *ours) == 0
-    assert found.strip() == capsys.readouterr().out.strip()
+    assert result.strip() == capsys.readouterr().out.strip()
 
 
 def test_an_ensemble_is_refused(
@@ -85,15 +84,6 @@ def test_all_problems_are_reported_at_once(monkeypatch: pytest.MonkeyPatch, caps
     ]
 
 
-@pytest.mark.parametrize(
-    ("languages", "message"), [("en", "must be two codes"), ("en,en", "the same language"), ("en,ja,de", "two codes")]
-)
-def test_languages_are_two(languages: str, message: str) -> None:
-    """Guards against a package that Argos Translate installs and never uses."""
-    with pytest.raises(UserError, match=f"languages={languages}: .*{message}"):
-        parse_settings(["run=runs/x", "to=out", "format=argos", f"languages={languages}"])
-
-
 def test_help_lists_every_setting(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against a setting without documentation."""
     assert command(monkeypatch, export_command, "--help") == 0
@@ -106,14 +96,6 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FORMATS, "huggingface", (*FORMATS["huggingface"][:2], ("no_such_package",)))
     with pytest.raises(UserError, match=r"needs no_such_package, which is not installed: pip install -e '.\[export\]'"):
         exporter("huggingface")
-
-
-def test_a_package_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards against a traceback with transformers 5.0 to 5.12, which have no exporters."""
-    monkeypatch.delitem(sys.modules, "interop.huggingface.onnx", raising=False)
-    monkeypatch.setitem(sys.modules, "transformers.exporters.exporter_onnx", None)
-    with pytest.raises(UserError, match="format=onnx: needs a newer transformers: pip install --upgrade transformers"):
-        exporter("onnx")
 
 
 def test_a_folder_is_complete_or_absent(tmp_path: Path) -> None:

@@ -21,20 +21,6 @@ FLAVOURS = {
     "learned": ModelConfig(
         layers=2, heads=4, kv_heads=1, width=32, context=16, position="learned", tie_embeddings=False, token_shift=True
     ),
-    "parallel": ModelConfig(  # as GPT-NeoX
-        layers=2,
-        heads=2,
-        width=32,
-        context=16,
-        block="parallel",
-        norm="layer",
-        rotary_fraction=0.25,
-        rotary_base=500.0,
-        activation="gelu_tanh",
-        qk_norm=False,
-        bias=True,
-        tie_embeddings=False,
-    ),
     "post_norm": ModelConfig(  # as Marian
         layers=2,
         heads=4,
@@ -48,16 +34,15 @@ FLAVOURS = {
         bias=True,
         output_bias=True,
     ),
-    "capped": ModelConfig(  # as NanoChat
+    "scaled": ModelConfig(
         layers=2,
         heads=4,
         width=32,
         context=16,
-        norm_gain=False,
         norm_eps=1e-5,
-        embedding_norm=True,
+        rotary_base=500.0,
+        activation="gelu_tanh",
         embedding_scale=3.0,
-        logit_cap=5.0,
         tie_embeddings=False,
     ),
 }

@@ -45,8 +45,8 @@ PRODUCT = [
 ]
 FLAVOURS = [
     *PRODUCT,
-    *(pytest.param(replace(OTHERS[name], dropout=0.1), id=name) for name in ("parallel", "post_norm", "capped")),
-    pytest.param(replace(OTHERS["parallel"], activation="relu", position="learned"), id="parallel-relu"),
+    *(pytest.param(replace(OTHERS[name], dropout=0.1), id=name) for name in ("post_norm", "scaled")),
+    pytest.param(replace(OTHERS["post_norm"], activation="relu", position="learned"), id="post_norm-relu"),
 ]
 
 

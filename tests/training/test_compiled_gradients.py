@@ -64,16 +64,12 @@ GPTS = {
     "default": Kind(),
     "GPT-2": Kind({"norm": "layer", "position": "learned", "activation": "gelu", "bias": True, "qk_norm": False}),
     "Llama": Kind({"activation": "swiglu", "kv_heads": 2, "tie_embeddings": False, "qk_norm": False}),
-    "GPT-NeoX": Kind(
-        {"block": "parallel", "norm": "layer", "norm_eps": 1e-4, "rotary_fraction": 0.5, "activation": "gelu_tanh"}
-    ),
-    "NanoChat": Kind({"norm_gain": False, "embedding_norm": True, "logit_cap": 15.0, "rotary_base": 1e3}),
+    "StarCoder2": Kind({"norm": "layer", "norm_eps": 1e-4, "rotary_base": 1e3, "activation": "gelu_tanh"}),
     "post-norm": Kind({"block": "post_norm", "position": "sinusoidal", "activation": "relu", "output_bias": True}),
     "shift": Kind({"token_shift": True, "activation": "silu", "embedding_scale": 3.0, "feed_forward": 40}),
     "documents": Kind({"mask_documents": True, "vocab_multiple": 64}, chunked=True),
     "dropout": Kind({"dropout": 0.2, "attention_dropout": 0.1}),
     "chunks": Kind(trainer={"label_smoothing": 0.1}, chunked=True),
-    "cap": Kind({"dropout": 0.2, "logit_cap": 5.0}, {"label_smoothing": 0.1}),
     "recomputed": Kind({"dropout": 0.2}, {"recompute": True}),
 }
 TRANSLATORS = {

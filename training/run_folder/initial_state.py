@@ -14,8 +14,8 @@ from configs.program import expanded
 from data.tokens.loading import tokenizer_from
 from data.tokens.tokenizer import Tokenizer
 from data.training_data import Prepared
+from interop.pretrained.conversion import load_weights
 from interop.pretrained.tokenizers import imported_tokenizers
-from interop.pretrained.weights import load_weights
 from training.checkpoints.folder import remove_left_overs, rewind
 from training.checkpoints.loading import Checkpoint, read_checkpoint, set_aside
 from training.checkpoints.summary import fix

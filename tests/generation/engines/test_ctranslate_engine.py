@@ -141,11 +141,11 @@ def test_numbers_that_float32_cannot_hold_leave_the_most_probable_token(
     tokenizer: Tokenizer, exported: Path, options: dict[str, float]
 ) -> None:
     """Guards against a traceback: CTranslate2 reads 1e-300 as 0, which it refuses."""
-    best, found = (
+    best, result = (
         texts(CTranslate2Engine(exported, [tokenizer], CONTEXT, config).sample([5], 1, 1), 1)
         for config in (GenerateConfig(max_tokens=8, temperature=0), GenerateConfig(max_tokens=8, **options))  # type: ignore[arg-type]
     )
-    assert found == best
+    assert result == best
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 4}, {"top_p": 0.7}, {"top_k": 6, "top_p": 0.6}, {"top_k": 10**9}])
@@ -168,8 +168,8 @@ def test_the_distribution_is_that_of_torch(
     expected[tokenizer.eos_id] = 0  # a text of no token
     engine = CTranslate2Engine(exported, [tokenizer], CONTEXT, settings)
     seen = Counter(token for text in texts(engine.sample([5], count, 1), count) for token in text)
-    found = torch.tensor([seen[token] / count for token in range(tokenizer.vocab_size)])
-    assert float((found - expected).abs().max()) < 0.04  # 4 standard deviations at most
+    result = torch.tensor([seen[token] / count for token in range(tokenizer.vocab_size)])
+    assert float((result - expected).abs().max()) < 0.04  # 4 standard deviations at most
     assert all(expected[token] > 0 for token in seen)
 
 
@@ -205,13 +205,13 @@ def test_translations_are_those_of_torch(
     expected = dict(TorchEngine(translator, [tokenizer], settings, "float32").translate(portions))
     write_model(translator, [tokenizer], tmp_path)
     engine = CTranslate2Engine(tmp_path, [tokenizer], translator.config.context, settings)
-    found = dict(engine.translate(portions))
-    assert found.keys() == expected.keys()
-    for index, (theirs,) in found.items():
+    result = dict(engine.translate(portions))
+    assert result.keys() == expected.keys()
+    for index, (theirs,) in result.items():
         (ours,) = expected[index]
         assert (theirs.text, theirs.tokens, theirs.cut) == (ours.text, ours.tokens, ours.cut)
         assert theirs.score == pytest.approx(ours.score, abs=1e-5)
-    assert {found[index][0].cut for index in found} == {True, False}, "the test needs translations of both kinds"
+    assert {result[index][0].cut for index in result} == {True, False}, "the test needs translations of both kinds"
 
 
 def test_int8_rounds_the_weights(gpt: GPT, tokenizer: Tokenizer, exported: Path) -> None:

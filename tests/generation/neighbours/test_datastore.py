@@ -92,15 +92,15 @@ def test_each_state_is_stored_with_the_token_that_follows_it(translator: Transla
     memory = TranslationMemory([*memory.sources[:20], "A word."], [*memory.targets[:20], "\u2603."])  # ☃ is <unk>
     rows = [20, 3, 7, 11]
     with torch.no_grad():
-        found = teacher_forced(model, tokenizers, memory, torch.tensor(rows).numpy())
-    for row, (states, tokens) in zip(rows, found, strict=True):
+        result = teacher_forced(model, tokenizers, memory, torch.tensor(rows).numpy())
+    for row, (states, tokens) in zip(rows, result, strict=True):
         source, target = tokenizer.encode(memory.sources[row]), tokenizer.encode(memory.targets[row])
         inputs = torch.tensor([[*source, tokenizer.eos_id]]), torch.tensor([[tokenizer.bos_id, *target]])
         kept = [place for place, token in enumerate([*target, tokenizer.eos_id]) if token != tokenizer.unk_id]
         assert tokens.tolist() == [[*target, tokenizer.eos_id][place] for place in kept]
         with torch.no_grad():
             torch.testing.assert_close(states, model.features(*inputs)[0][kept])
-    assert len(found[0][1]) < len(tokenizer.encode("\u2603.")) + 1
+    assert len(result[0][1]) < len(tokenizer.encode("\u2603.")) + 1
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -110,8 +110,8 @@ def test_full_weight_makes_a_training_sentence_its_own_translation(translator: T
     model, tokenizers, memory = translator
     sentences, targets = memory.sources[:60], memory.targets[:60]
     config = TranslationConfig(beam_size, neighbours=NeighbourConfig(1, weight=1.0, temperature=0.01))
-    found = translate_part(model, tokenizers, sentences, config, memory=memory)
-    assert sum(found[index].text == targets[index] for index in range(60)) >= 54  # others are made of the same words
+    result = translate_part(model, tokenizers, sentences, config, memory=memory)
+    assert sum(result[index].text == targets[index] for index in range(60)) >= 54  # others are made of the same words
     plain = best_translations(model, tokenizers, sentences, replace(config, neighbours=NeighbourConfig()))
     assert sum(one.text == target for one, target in zip(plain, targets, strict=True)) == 0
 
@@ -136,5 +136,5 @@ def test_an_ensemble_compares_the_states_of_all_members(translator: Translator) 
     assert store is not None
     assert store.states.shape[-1] == 32 + 48
     config = TranslationConfig(2, neighbours=NeighbourConfig(1, weight=1.0, temperature=0.01))
-    found = translate_part(ensemble, tokenizers, memory.sources[:5], config, memory=memory)
-    assert [found[index].text for index in range(5)] == memory.targets[:5]
+    result = translate_part(ensemble, tokenizers, memory.sources[:5], config, memory=memory)
+    assert [result[index].text for index in range(5)] == memory.targets[:5]

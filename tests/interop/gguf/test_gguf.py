@@ -145,7 +145,7 @@ def test_neighbours_rotate_like_entries_half_a_head_apart() -> None:
         ({"activation": "gelu"}, "model.activation=gelu"),
         ({"bias": True}, "model.bias=true"),
         ({"position": "learned"}, "model.position=learned"),
-        ({"block": "parallel"}, "model.block=parallel"),
+        ({"block": "post_norm"}, "model.block=post_norm"),
     ],
 )
 def test_what_llama_cpp_cannot_compute_is_refused_by_name(options: dict[str, Any], key: str) -> None:
@@ -186,9 +186,9 @@ def test_llama_cpp_has_our_logits_and_writes_our_text(exported: tuple[GPT, Path]
     tolerance = 0.02 if model.config.activation == "gelu" else 1e-3  # GELU is a table in float16 there
     with llama(path, 24) as peer:
         peer.eval(tokens)
-        found = torch.from_numpy(peer.scores[:20, : tokenizer.vocab_size].copy())
+        result = torch.from_numpy(peer.scores[:20, : tokenizer.vocab_size].copy())
         expected = model(torch.tensor([tokens]))[0]
-        torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance * float(expected.abs().max()))
+        torch.testing.assert_close(result, expected, rtol=tolerance, atol=tolerance * float(expected.abs().max()))
         peer.reset()
         greedy = list(islice(peer.generate(tokens[:5], temp=0.0, repeat_penalty=1.0), 15))
     steps = generate(model, [tokens[:5]], SamplingConfig(temperature=0, max_tokens=15))
@@ -213,11 +213,11 @@ def test_llama_cpp_splits_text_as_we_do(kind: str, tmp_path: Path) -> None:
     unknown = ["Ω", "fox Ω dog ΩΩ", "🎉"]
     with llama(tmp_path / "model.gguf", 24) as peer:
         for text in texts:
-            found = peer.tokenize(text.encode(), add_bos=False, special=False)
-            assert found == tokenizer.encode(text), text
-            assert peer.detokenize(found).decode() == text
+            result = peer.tokenize(text.encode(), add_bos=False, special=False)
+            assert result == tokenizer.encode(text), text
+            assert peer.detokenize(result).decode() == text
         for text in unknown:
-            found = peer.tokenize(text.encode(), add_bos=False, special=False)
+            result = peer.tokenize(text.encode(), add_bos=False, special=False)
             if kind != "bpe":
-                assert found == tokenizer.encode(text)
-            assert len(found) >= len(tokenizer.encode(text))
+                assert result == tokenizer.encode(text)
+            assert len(result) >= len(tokenizer.encode(text))

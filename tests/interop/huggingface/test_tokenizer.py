@@ -116,8 +116,8 @@ def test_ids_are_equal_on_real_lines(real: Callable[[str], str], kind: str, size
     theirs = converted(ours)
     texts = [*english[-10_000:], *japanese[-10_000:]]
     expected = ours.encode_batch(texts)
-    found = [one.ids for one in theirs.encode_batch(texts, add_special_tokens=False)]
-    different = [(mine, other) for mine, other in zip(expected, found, strict=True) if mine != other]
+    result = [one.ids for one in theirs.encode_batch(texts, add_special_tokens=False)]
+    different = [(mine, other) for mine, other in zip(expected, result, strict=True) if mine != other]
     assert len(different) <= (4 if kind == "unigram" else 0)
     assert all(sorted(mine) == sorted(other) for mine, other in different)
     assert theirs.decode_batch(expected[::40]) == [ours.decode(ids) for ids in expected[::40]]

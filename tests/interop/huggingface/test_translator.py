@@ -89,9 +89,9 @@ def test_a_folder_translates_as_we_do(name: str, tmp_path: Path) -> None:
     ids = {"bos_id": BOS, "eos_id": EOS, "banned_ids": [0, 1, 2], "max_length": model.config.context - 1}
     for beams in (1, 4):
         written = loaded.generate(**inputs, num_beams=beams).tolist()
-        found = beam_search(model, source, real, beam_size=beams, length_penalty=0.8, **ids)  # type: ignore[arg-type]
+        result = beam_search(model, source, real, beam_size=beams, length_penalty=0.8, **ids)  # type: ignore[arg-type]
         # At the limit the conventions differ: transformers prefers a better hypothesis that has no end.
-        both = zip(map(plain, written), (best[0].tokens for best in found), strict=True)
+        both = zip(map(plain, written), (best[0].tokens for best in result), strict=True)
         ended = [(theirs, ours) for theirs, ours in both if len(ours) + 1 < model.config.context - 1]
         assert [theirs for theirs, _ in ended] == [ours for _, ours in ended]
         assert len(ended) > 15
@@ -111,7 +111,7 @@ def test_a_translation_that_does_not_end_is_cut_where_ours_is(name: str, tmp_pat
     limits = [longest_target(length, 40) for length in real.sum(1).tolist()]
     assert len({*limits}) > 5
     for beams in (1, 4):
-        found = beam_search(
+        result = beam_search(
             model,
             source,
             real,
@@ -122,7 +122,7 @@ def test_a_translation_that_does_not_end_is_cut_where_ours_is(name: str, tmp_pat
             banned_ids=[0, 1, 2],
             max_length=torch.tensor(limits),
         )
-        ours = [best[0].tokens for best in found]
+        ours = [best[0].tokens for best in result]
         if kind == "chumoku":
             written = loaded.generate(source, attention_mask=real.long(), num_beams=beams).tolist()
         else:

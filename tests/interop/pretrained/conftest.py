@@ -29,13 +29,13 @@ def lines(count: int, seed: int = 0, words: list[str] = WORDS) -> list[str]:
 
 def byte_level_bpe(size: int) -> Tokenizer:
     """Train a tokenizer of the kind of GPT-2."""
-    found = Tokenizer(models.BPE())
-    found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    found.decoder = decoders.ByteLevel()
+    result = Tokenizer(models.BPE())
+    result.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    result.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=[EOT], initial_alphabet=alphabet, show_progress=False)
-    found.train_from_iterator(lines(300), trainer)
-    return found
+    result.train_from_iterator(lines(300), trainer)
+    return result
 
 
 def add_bpe(folder: Path, size: int = 290) -> None:

@@ -10,9 +10,8 @@ import torch
 import transformers
 from transformers import AutoConfig, PreTrainedModel
 
-from interop.pretrained.architectures import ARCHITECTURES
-from interop.pretrained.folder import Pretrained
-from interop.pretrained.weights import load_weights
+from interop.pretrained.conversion import load_weights
+from interop.pretrained.folder import ARCHITECTURES, Pretrained
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 
@@ -29,49 +28,6 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
             "activation_function": "gelu",
             "layer_norm_epsilon": 1e-3,
             "tie_word_embeddings": False,
-        },
-    ],
-    "gpt_neox": [
-        {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 80},
-        {
-            "hidden_size": 48,
-            "num_hidden_layers": 3,
-            "num_attention_heads": 2,
-            "intermediate_size": 64,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5},
-            "hidden_act": "gelu_new",
-        },
-        {
-            "hidden_size": 32,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "intermediate_size": 96,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0},
-            "use_parallel_residual": False,
-            "tie_word_embeddings": True,
-            "layer_norm_eps": 1e-3,
-        },
-    ],
-    "nanochat": [
-        {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64},
-        {
-            "hidden_size": 48,
-            "num_hidden_layers": 3,
-            "num_attention_heads": 6,
-            "num_key_value_heads": 2,
-            "intermediate_size": 40,
-            "final_logit_softcapping": None,
-            "rms_norm_eps": 1e-4,
-        },
-        {
-            "hidden_size": 32,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 1,
-            "intermediate_size": 96,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
-            "final_logit_softcapping": 2.0,
-            "tie_word_embeddings": True,
         },
     ],
     "marian": [

@@ -18,9 +18,9 @@ from attention_maps.record.recording import Kind
 from generation.beam_search import beam_search
 from generation.config import TranslationConfig
 from generation.translation import best_translations
+from interop.pretrained.conversion import load_weights
 from interop.pretrained.folder import read_folder
 from interop.pretrained.tokenizers import imported_tokenizers
-from interop.pretrained.weights import load_weights
 from model.encoder_decoder import EncoderDecoder
 from run import Run
 from tests.conftest import evaluate_command, export_command, generate_command, train_command
@@ -106,7 +106,7 @@ def test_a_language_model_is_fine_tuned(program: Program, gpt2: Path, capsys: py
     expected = capsys.readouterr().out
     assert program(generate_command, *greedy, "engine=ctranslate2") == 0
     assert capsys.readouterr().out == expected
-    for other in ("ctranslate2", "onnx", "gguf"):
+    for other in ("ctranslate2", "gguf"):
         assert program(export_command, "run=runs/tuned", "to=other", f"format={other}") == 2
         (refused,) = capsys.readouterr().err.splitlines()
         assert "use format=huggingface, and" in refused
@@ -137,8 +137,8 @@ def test_a_translator_is_fine_tuned(program: Program, marian: Path, capsys: pyte
     assert program(export_command, "run=runs/tuned", "to=out") == 0
     check_export("runs/tuned", Path("out"), marian)
     tokenizer, model = AutoTokenizer.from_pretrained("out"), AutoModelForSeq2SeqLM.from_pretrained("out")
-    found = model.generate(**tokenizer(["the cat sat."], return_tensors="pt"))
-    assert tokenizer.batch_decode(found, skip_special_tokens=True) == [translated]
+    result = model.generate(**tokenizer(["the cat sat."], return_tensors="pt"))
+    assert tokenizer.batch_decode(result, skip_special_tokens=True) == [translated]
 
     assert program(export_command, "run=runs/tuned", "to=engine", "format=ctranslate2") == 0
     check_engine("runs/tuned", Path("engine"))
@@ -185,8 +185,8 @@ def test_translations_are_those_of_transformers(marian: Path) -> None:
     settings = {"early_stopping": True, "renormalize_logits": True, "suppress_tokens": tokenizers[-1].never_written}
     texts, ended = lines(30, 3), []
     for beams in (1, 4):
-        found = best_translations(model, tokenizers, texts, TranslationConfig(beam_size=beams))
-        for text, translation in zip(texts, found, strict=True):
+        result = best_translations(model, tokenizers, texts, TranslationConfig(beam_size=beams))
+        for text, translation in zip(texts, result, strict=True):
             inputs = tokenizer([text], return_tensors="pt")
             (expected,) = theirs.generate(**inputs, num_beams=beams, max_length=32, **settings).tolist()
             if beams == 1:
@@ -195,7 +195,7 @@ def test_translations_are_those_of_transformers(marian: Path) -> None:
             elif len(expected) < 20:  # at the limit, they choose differently (docs/interop.md)
                 assert [tokenizers[-1].bos_id, *translation.tokens, tokenizers[-1].eos_id] == expected
                 ended.append(translation.text)
-        assert len({translation.text for translation in found}) >= 4
+        assert len({translation.text for translation in result}) >= 4
     assert len(ended) >= 3
 
 

@@ -14,9 +14,9 @@ from data.config import TokenizerConfig
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interop.huggingface.export import write_huggingface
+from interop.pretrained.conversion import load_weights
 from interop.pretrained.folder import read_folder
 from interop.pretrained.tokenizers import OWN, imported_tokenizers, tokenizer_config
-from interop.pretrained.weights import load_weights
 from interop.settings import ExportSettings
 from interop.trained import Trained
 from model.config import ModelConfig
@@ -54,11 +54,11 @@ def exported(folder: Path, flavour: ModelConfig, tokenizer: Tokenizer) -> GPT:
 def check(folder: Path, model: GPT, tokenizer: Tokenizer) -> None:
     """Assert that a folder is the model and the tokenizer."""
     source = read_folder(folder)
-    (found,) = imported_tokenizers(source)
-    assert found.model == tokenizer.model
-    assert [found.encode(text) for text in TEXTS] == [tokenizer.encode(text) for text in TEXTS]
-    assert (found.special_ids, found.stop_ids) == (tokenizer.special_ids, tokenizer.stop_ids)
-    again = GPT(source.config, found.vocab_size, found.eos_id).eval()
+    (result,) = imported_tokenizers(source)
+    assert result.model == tokenizer.model
+    assert [result.encode(text) for text in TEXTS] == [tokenizer.encode(text) for text in TEXTS]
+    assert (result.special_ids, result.stop_ids) == (tokenizer.special_ids, tokenizer.stop_ids)
+    again = GPT(source.config, result.vocab_size, result.eos_id).eval()
     weights = load_weights(source)
     again.load_state_dict({name: weights.get(name, tensor) for name, tensor in again.state_dict().items()})
     ids = torch.tensor([tokenizer.encode(made_text())[: SIZE["context"]]])

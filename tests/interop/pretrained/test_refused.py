@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from configs.errors import UserError
+from interop.pretrained.conversion import load_weights
 from interop.pretrained.folder import read_folder
-from interop.pretrained.weights import load_weights
 from tests.conftest import train_command
 from tests.interop.pretrained.foreign import saved, small_model
 from tests.training.evaluation.reports.programs import command
@@ -34,7 +34,7 @@ def refusal(name: str, shape: int, folder: Path, **changes: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "key", "value", "message"),
     [
-        ("gpt2", "model_type", "bert", "model_type=bert: cannot be imported, only apertus, arcee, gpt2, gpt_neox,"),
+        ("gpt2", "model_type", "bert", "model_type=bert: cannot be imported, only apertus, arcee, gpt2, llama,"),
         ("gpt2", "scale_attn_by_inverse_layer_idx", True, "attention scores are scaled alike in all layers here"),
         ("gpt2", "activation_function", "quick_gelu", "cannot be imported, only gelu_new, gelu_pytorch_tanh"),
         ("gpt2", "n_layer", "two", "must be a whole number of at least 1"),
@@ -45,8 +45,7 @@ def refusal(name: str, shape: int, folder: Path, **changes: Any) -> list[str]:
         ("llama", "head_dim", {"size": 8}, "heads are hidden_size / num_attention_heads = 8 wide here"),
         ("gpt2", "n_head", 5, "model.width=32: must be a multiple of model.heads=5"),
         ("gpt2", "quantization_config", {"bits": 4}, "quantised weights cannot be imported"),
-        ("gpt_neox", "rope_parameters", {"partial_rotary_factor": 1e308}, "must be greater than 0 and at most 1"),
-        ("gpt_neox", "attention_bias", False, "biases in all linear layers or in none"),
+        ("qwen3", "attention_bias", True, "biases in all linear layers or in none"),
         ("stablelm", "rope_parameters", {"partial_rotary_factor": 0.25}, "choose a model with partial_rotary_factor=1"),
         ("stablelm", "use_parallel_residual", True, "not computed here; choose a model with use_parallel"),
         ("llama", "rope_parameters", {"rope_type": "yarn"}, "rope_type=yarn: positions are not scaled here"),
@@ -70,7 +69,7 @@ def test_all_problems_of_a_config_are_reported_at_once(tmp_path: Path) -> None:
 
 def test_a_config_of_a_larger_model_uses_no_memory(tmp_path: Path) -> None:
     """Guards against a config.json whose sizes alone fill the memory."""
-    (problem,) = refusal("gpt_neox", 0, tmp_path, hidden_size=2**30)
+    (problem,) = refusal("llama", 0, tmp_path, hidden_size=2**30, head_dim=None)
     assert problem.startswith("is that of a larger model than the weights beside it")
 
 
@@ -163,8 +162,8 @@ def test_settings_that_contradict_the_folder_are_named(
     """Guards against settings that are ignored without a word."""
     text = ["data=text", "data.path=book.txt", f"init_from={gpt2}"]
     wrong = ("model.width=64", "tokenizer.kind=char", "model.context=64", "model.norm=rms")
-    found = compose_run([*text, *wrong]).problems
-    for setting, problem in zip(wrong, found, strict=True):
+    result = compose_run([*text, *wrong]).problems
+    for setting, problem in zip(wrong, result, strict=True):
         key, name = setting.partition("=")[0], f"init_from={gpt2}"
         assert problem.startswith(f"{setting}: {name} was trained with {key}=")
     assert compose_run([*text, "tokenizer=bpe", "model.width=32", "model.dropout=0.1"]).problems == []

@@ -74,9 +74,9 @@ def test_tokenizers_survive_a_run_and_an_export(name: str, tmp_path: Path, reque
     """Guards the files of a run, and a folder that transformers reads as another tokenizer."""
     folder = request.getfixturevalue(name)
     source = read_folder(folder)
-    found = imported_tokenizers(source)
+    result = imported_tokenizers(source)
     kept: list[Tokenizer] = []
-    for number, tokenizer in enumerate(found):
+    for number, tokenizer in enumerate(result):
         tokenizer.save(tmp_path / f"{number}.json")
         kept.append(load_tokenizer(tmp_path / f"{number}.json"))
         assert kept[-1].encode_batch(TEXTS) == tokenizer.encode_batch(TEXTS)
@@ -91,14 +91,14 @@ def test_tokenizers_survive_a_run_and_an_export(name: str, tmp_path: Path, reque
 
 def llama_like() -> Foreign:
     """Return a tokenizer as Llama 2 has it: BPE over characters, ▁ for spaces, bytes for what is unknown."""
-    found = Foreign(models.BPE(byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
-    found.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    result = Foreign(models.BPE(byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
+    result.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     bytes_of = [f"<0x{byte:02X}>" for byte in range(256)]
-    found.train_from_iterator(
+    result.train_from_iterator(
         lines(200),
         trainers.BpeTrainer(vocab_size=330, special_tokens=["<unk>", "<s>", "</s>", *bytes_of], show_progress=False),
     )
-    content: dict[str, Any] = json.loads(found.to_str())
+    content: dict[str, Any] = json.loads(result.to_str())
     for token in content["added_tokens"]:
         token["special"] = token["id"] < 3
     content["decoder"] = {

@@ -12,9 +12,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from configs.errors import UserError
+from interop.pretrained.conversion import load_weights
 from interop.pretrained.folder import read_folder, read_tensors
 from interop.pretrained.tokenizers import imported_tokenizers
-from interop.pretrained.weights import load_weights
 from interop.pretrained.writing import architecture_for, write_folder
 from model.recording import record_attention
 from tests.interop.pretrained.foreign import SHAPES, built, inputs_of, saved, small_model
@@ -35,7 +35,7 @@ def maps_of_theirs(name: str, found: object) -> dict[tuple[str, int], Tensor]:
 @torch.no_grad()
 def test_logits_and_maps_are_those_of_transformers(name: str, shape: int, tmp_path: Path) -> None:
     """Guards against a matrix that is transposed, heads or channels in another order, another rotation, epsilon, scale,
-    residual arrangement, cap or bias, padding that is attended to, and recorded maps that are not the model's."""
+    residual arrangement or bias, padding that is attended to, and recorded maps that are not the model's."""
     theirs, inputs = small_model(name, shape), inputs_of(name)
     model = built(read_folder(saved(theirs, tmp_path / "theirs")))
     expected = theirs(**inputs.theirs, output_attentions=True)
@@ -45,11 +45,11 @@ def test_logits_and_maps_are_those_of_transformers(name: str, shape: int, tmp_pa
     with record_attention(model) as seen:
         model(*inputs.ours)
     for place, maps in maps_of_theirs(name, expected).items():
-        wanted, found = maps, seen.weights[place]
+        wanted, result = maps, seen.weights[place]
         if place[0] == "encoder":  # rows of padding are of no use
             assert inputs.mask is not None
-            wanted, found = (each.transpose(1, 2)[inputs.mask] for each in (wanted, found))
-        assert (found - wanted).abs().max() < 1e-3, place
+            wanted, result = (each.transpose(1, 2)[inputs.mask] for each in (wanted, result))
+        assert (result - wanted).abs().max() < 1e-3, place
     assert seen.weights.keys() == maps_of_theirs(name, expected).keys()
 
 
@@ -72,9 +72,9 @@ def test_import_and_export_are_inverse(name: str, shape: int, tmp_path: Path) ->
     assert len(tied) == len(written.keys() - original.keys()) <= 1  # which of the tied names is stored is of no account
     again = read_folder(tmp_path / "again")
     assert again.config == source.config
-    found = load_weights(again)
-    assert found.keys() == weights.keys()
-    assert all(torch.equal(found[key], weights[key]) for key in weights)
+    result = load_weights(again)
+    assert result.keys() == weights.keys()
+    assert all(torch.equal(result[key], weights[key]) for key in weights)
     copy = type(theirs).from_pretrained(tmp_path / "again", attn_implementation="eager")
     assert torch.equal(copy(**inputs.theirs).logits, theirs(**inputs.theirs).logits)
 
@@ -82,12 +82,12 @@ def test_import_and_export_are_inverse(name: str, shape: int, tmp_path: Path) ->
 @torch.no_grad()
 def test_old_config_files_and_sharded_weights_are_read(tmp_path: Path) -> None:
     """Guards the names that transformers used before version 5, models in several files, and tensors without prefix."""
-    theirs, inputs = small_model("gpt_neox", 1), inputs_of("gpt_neox")
-    theirs.save_pretrained(tmp_path / "theirs", max_shard_size="40kB")
+    theirs, inputs = small_model("llama", 2), inputs_of("llama")
+    theirs.save_pretrained(tmp_path / "theirs", max_shard_size="20kB")
     assert len(list((tmp_path / "theirs").glob("*.safetensors"))) > 1
     source = read_folder(tmp_path / "theirs")
     values = {key: value for key, value in source.values.items() if key != "rope_parameters"}
-    old = values | {"rotary_emb_base": 500, "rotary_pct": 0.5}
+    old = values | {"rope_theta": 300.0}
     (tmp_path / "theirs" / "config.json").write_text(json.dumps(old))
     model = built(read_folder(tmp_path / "theirs"))
     assert (model(*inputs.ours) - theirs(**inputs.theirs).logits).abs().max() < 1e-4
@@ -115,9 +115,9 @@ def test_files_of_torch_are_read(zipped: bool, tmp_path: Path) -> None:
     content = {**theirs.state_dict(), "model.encoder.embed_positions.weight": torch.zeros(24, 32)}
     torch.save(content, path.with_name("pytorch_model.bin"), _use_new_zipfile_serialization=zipped)
     path.unlink()
-    found = load_weights(read_folder(tmp_path / "theirs"))
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[key], expected[key]) for key in expected)
+    result = load_weights(read_folder(tmp_path / "theirs"))
+    assert result.keys() == expected.keys()
+    assert all(torch.equal(result[key], expected[key]) for key in expected)
 
 
 def test_no_other_program_is_needed(gpt2: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,7 @@ from tests.robustness.fuzz.isolation import Verdict, judge
 KINDS = {
     "settings": (20, 20),
     "data_files": (20, 35),
-    "tokenizers": (8, 1),
-    "checkpoints": (12, 2),
-    "run_folders": (12, 2),
+    "runs": (32, 5),
     "prompts": (8, 1),
     "recordings": (10, 10),
     "tab": (10, 25),

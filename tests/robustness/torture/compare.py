@@ -38,26 +38,26 @@ EVERYTHING = {"scalars": 0, "images": 0, "tensors": 0}
 
 def differences(ours: Path, reference: Path) -> list[str]:
     """Return one line for each difference between two folders with a run and its cache."""
-    found = []
+    result = []
     mine, theirs = contents(ours), contents(reference)
     for name in sorted(mine.keys() ^ theirs.keys()):
-        found.append(f"{name}: {'is left over' if name in mine else 'is missing'}")
+        result.append(f"{name}: {'is left over' if name in mine else 'is missing'}")
     for name in sorted(mine.keys() & theirs.keys()):
         if not same(loaded(mine[name]), loaded(theirs[name])):
-            found.append(f"{name}: differs")
+            result.append(f"{name}: differs")
     for folder in (RUN, f"{RUN}/val"):
-        found += [f"{folder}: {line}" for line in differences_of_points(ours / folder, reference / folder)]
-    return found
+        result += [f"{folder}: {line}" for line in differences_of_points(ours / folder, reference / folder)]
+    return result
 
 
 def contents(folder: Path) -> dict[str, Path]:
     """Return the files of a folder that are compared, by their relative names; links count as files."""
-    found = {}
+    result = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if (path.is_symlink() or not path.is_dir()) and not NOT_COMPARED.search(name):
-            found[name] = path
-    return found
+            result[name] = path
+    return result
 
 
 def loaded(path: Path) -> Any:
@@ -104,27 +104,27 @@ Point = tuple[str, int]
 def differences_of_points(ours: Path, reference: Path) -> list[str]:
     """Return one line for each difference between the points of all event files of two folders."""
     mine, theirs = points(ours), points(reference)
-    found = [f"{tag} has {len(values)} points at step {step}" for (tag, step), values in mine.items() if values[1:]]
+    result = [f"{tag} has {len(values)} points at step {step}" for (tag, step), values in mine.items() if values[1:]]
     for tag, count in Counter(tag for tag, _ in theirs.keys() - mine.keys()).items():
-        found.append(f"{tag} lacks {count} points")
+        result.append(f"{tag} lacks {count} points")
     for tag, count in Counter(tag for tag, _ in mine.keys() - theirs.keys()).items():
-        found.append(f"{tag} has {count} points too many")
+        result.append(f"{tag} has {count} points too many")
     for point in mine.keys() & theirs.keys():
         if mine[point][0] != theirs[point][0] and not point[0].startswith("speed/"):
-            found.append("{} differs at step {}".format(*point))
+            result.append("{} differs at step {}".format(*point))
     shown, expected = as_tensorboard_shows(ours), as_tensorboard_shows(reference)
-    found += [f"TensorBoard shows other steps of {tag}" for tag in expected if shown.get(tag) != expected[tag]]
-    return sorted(found)
+    result += [f"TensorBoard shows other steps of {tag}" for tag in expected if shown.get(tag) != expected[tag]]
+    return sorted(result)
 
 
 def points(folder: Path) -> dict[Point, list[Any]]:
     """Return the contents of every point of all event files of a folder."""
-    found: dict[Point, list[Any]] = {}
+    result: dict[Point, list[Any]] = {}
     for path in sorted(folder.glob("events.out.tfevents.*")):
         for event in EventFileLoader(str(path)).Load():
             for value in event.summary.value:
-                found.setdefault((value.tag, event.step), []).append(content(value))
-    return found
+                result.setdefault((value.tag, event.step), []).append(content(value))
+    return result
 
 
 def content(value: Any) -> Any:

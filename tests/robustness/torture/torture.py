@@ -104,13 +104,13 @@ def judge(tally: Tally, folder: Path, reference: Path, killed: list[str], code: 
     """Count the kills of a finished run as survived or lost."""
     tally.runs += 1
     tally.places.update(killed)
-    found = differences(folder, reference)
+    result = differences(folder, reference)
     if code:
-        found = [f"ends with code {code}: {output.strip().splitlines()[-1] if output.strip() else ''}", *found]
-    if found:
+        result = [f"ends with code {code}: {output.strip().splitlines()[-1] if output.strip() else ''}", *result]
+    if result:
         tally.lost += len(killed)
         tally.findings.append(f"{folder.name}, killed at: {', '.join(killed)}")
-        tally.findings += [f"  {line}" for line in found[:20]]
+        tally.findings += [f"  {line}" for line in result[:20]]
     else:
         tally.survived += len(killed)
         shutil.rmtree(folder)
