@@ -14,7 +14,7 @@ from data.errors import DataError
 from data.token_cache import prepare
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.training_data import PreparedPairs, PreparedText
-from tests.data.conftest import made_pairs, made_text, write
+from tests.data.conftest import made_pairs, made_text, tsv, write
 
 CHAR = TokenizerConfig(kind="char")
 Config = Callable[..., DataConfig]
@@ -22,7 +22,7 @@ Config = Callable[..., DataConfig]
 
 def write_pairs(folder: Path, train: list[tuple[str, str]], valid: list[tuple[str, str]]) -> None:
     for name, rows in (("train", train), ("valid", valid)):
-        (folder / f"{name}.tsv").write_text("".join(f"{en}\t{ja}\n" for en, ja in rows), "utf-8")
+        (folder / f"{name}.tsv").write_text(tsv(rows), "utf-8")
 
 
 def all_tokens(prepared: PreparedText, split: str) -> list[int]:
@@ -51,7 +51,6 @@ def test_text_is_one_token_per_character_and_counted(tmp_path: Path, text_config
 def test_whole_words_are_tokens_between_two_spaces(tmp_path: Path, text_config: Config) -> None:
     """Guards the random sequences on which heads are measured: no parts of words where the vocabulary has words, and
     every token of the text where it has characters."""
-    (tmp_path / "book.txt").write_text(made_text(), "utf-8")
     data = prepare("gpt", DataConfig(stories=1000), TokenizerConfig("bpe", 600), 8, seed=0)
     words = set(data.tokenizer.pieces(data.whole_words))
     assert len(words) >= 100
@@ -59,7 +58,7 @@ def test_whole_words_are_tokens_between_two_spaces(tmp_path: Path, text_config: 
     parts = set(data.tokenizer.pieces(range(data.tokenizer.vocab_size))) - words
     assert {"ing", "▁"} & parts
     assert not {piece for piece in words if not piece.startswith("▁")}
-    characters = prepare("gpt", text_config(tmp_path / "book.txt"), CHAR, 8, seed=0)
+    characters = prepare("gpt", text_config(write(tmp_path / "book.txt", made_text())), CHAR, 8, seed=0)
     assert characters.whole_words == list(range(4, characters.tokenizer.vocab_size))
 
 
@@ -67,8 +66,7 @@ def test_every_character_of_a_text_is_predicted(tmp_path: Path, text_config: Con
     """Guards the first character of each split, and generation without a prompt: the eos from which it starts precedes
     the text."""
     text = made_text()
-    (tmp_path / "book.txt").write_text(text, "utf-8")
-    data = prepare("gpt", text_config(tmp_path / "book.txt", test_fraction=0.1), CHAR, 8, seed=0)
+    data = prepare("gpt", text_config(write(tmp_path / "book.txt", text), test_fraction=0.1), CHAR, 8, seed=0)
     assert "".join(data.tokenizer.decode(predicted(data, split)) for split in data.splits) == text
     for split in data.splits:
         assert all_tokens(data, split)[0] == data.tokenizer.eos_id
@@ -91,8 +89,7 @@ def test_each_document_is_preceded_by_eos(tmp_path: Path, text_config: Config) -
 
 def test_passages_stand_in_where_documents_are_few(tmp_path: Path, text_config: Config) -> None:
     """Guards prompts from a single long text: passages spread over it."""
-    (tmp_path / "book.txt").write_text(made_text(), "utf-8")
-    data = prepare("gpt", text_config(tmp_path / "book.txt"), CHAR, 16, seed=0)
+    data = prepare("gpt", text_config(write(tmp_path / "book.txt", made_text())), CHAR, 16, seed=0)
     passages = data.texts("train", 3)
     assert len(set(passages)) == 3
     assert all(len(passage) == 16 and passage in made_text() for passage in passages)
@@ -213,14 +210,6 @@ def test_what_is_left_out_is_told(tmp_path: Path, pairs_config: Config, caplog: 
     assert caplog.messages == []
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_empty_lines_are_counted(tmp_path: Path, text_config: Config, streaming: bool) -> None:
-    """Guards against lines that are no documents and are left out silently."""
-    (tmp_path / "book.txt").write_text("\n".join(made_text(90).splitlines()) + "\n\n\n", "utf-8")
-    config = text_config(tmp_path / "book.txt", rows="line", streaming=streaming)
-    assert "train: 2 empty rows were left out" in prepare("gpt", config, CHAR, 8, 0).notes
-
-
 def test_a_tokenizer_trained_on_a_part_of_the_text_says_so(
     tmp_path: Path, pairs_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,7 +312,7 @@ def test_lengths_of_training_are_those_of_the_batches(both: bool, tmp_path: Path
 
 def test_a_few_pairs_train_and_are_told(tmp_path: Path, pairs_config: Config) -> None:
     """Guards a minimal command on a file of thirty pairs."""
-    (tmp_path / "a.tsv").write_text("".join(f"{en}\t{ja}\n" for en, ja in made_pairs(30)), "utf-8")
+    (tmp_path / "a.tsv").write_text(tsv(made_pairs(30)), "utf-8")
     few = prepare("translate", pairs_config(tmp_path / "a.tsv"), TokenizerConfig(kind="unigram"), 128, seed=0)
     assert "train: only 27 pairs: " in " ".join(few.notes)
     assert 40 < few.source_tokenizer.vocab_size < 60
@@ -349,9 +338,8 @@ def test_gold_labels_come_with_the_corpora_that_have_them(
     tmp_path: Path, text_config: Config, pairs_config: Config
 ) -> None:
     """Guards the scores of heads and pronouns: they are measured only on corpora with gold labels."""
-    write(tmp_path / "book.txt", made_text())
     write_pairs(tmp_path, made_pairs(), made_pairs(20))
-    assert prepare("gpt", text_config(tmp_path / "book.txt"), CHAR, 8, seed=0).gold("valid") is None
+    assert prepare("gpt", text_config(write(tmp_path / "book.txt", made_text())), CHAR, 8, seed=0).gold("valid") is None
     assert prepare("translate", pairs_config(tmp_path), CHAR, 80, seed=0).gold("valid") is None
 
     embedded = DataConfig(stories=100, sentences=100, cache=str(tmp_path / "cache"))

@@ -16,7 +16,7 @@ from data.batches.source_sentences import reversed_tag
 from data.config import TokenizerConfig
 from data.errors import DataError
 from data.token_cache import PreparedPairs, prepare
-from tests.data.conftest import made_pairs
+from tests.data.conftest import made_pairs, tsv
 
 CONTEXT = 24
 
@@ -31,7 +31,7 @@ def prepared(
     **more,
 ) -> PreparedPairs:
     for name, chosen in (("train", made_pairs()), ("valid", made_pairs(40))):
-        (tmp_path / f"{name}.tsv").write_text("".join(f"{en}\t{ja}\n" for en, ja in chosen), "utf-8")
+        (tmp_path / f"{name}.tsv").write_text(tsv(chosen), "utf-8")
     config = pairs_config(tmp_path, batch_tokens=256, **more)
     tokenizer = TokenizerConfig(kind=kind, vocab_size=100 if shared else 45, sampling=sampling, shared=shared)
     return prepare("translate", config, tokenizer, context, seed=3)

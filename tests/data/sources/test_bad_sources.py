@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from data.config import DataConfig, TokenizerConfig
+from data.config import DataConfig
 from data.errors import DataError
 from data.primer.corpus import KINDS, sentence_row
 from data.primer.grammar.choice import Chooser
 from data.primer.stream import Stream
-from data.token_cache import prepare
-from tests.data.conftest import load_rows, made_pairs, made_text, pairs, write
+from tests.data.conftest import all_pairs, load_rows, made_pairs, made_text, pairs, write
 
 PAIRS = made_pairs(40)
 Config = Callable[..., DataConfig]
@@ -135,26 +134,6 @@ def test_paths_and_splits_that_lead_nowhere_are_explained(
         load_rows(text_config(**paths), "gpt")
 
 
-@pytest.mark.parametrize(
-    ("context", "tokenizer", "message"),
-    [
-        (
-            50000,
-            TokenizerConfig(kind="char"),
-            r"model.context=50000 is longer than the text: .* has \d+ tokens; set model.context",
-        ),
-        (8, TokenizerConfig(kind="bpe", vocab_size=9999), r"tokenizer.vocab_size=9999 .* set it to at most \d+"),
-    ],
-)
-def test_settings_that_do_not_fit_the_text_are_explained(
-    tmp_path: Path, text_config: Config, context, tokenizer, message
-) -> None:
-    """Guards small texts with settings for large texts."""
-    config = text_config(write(tmp_path / "book.txt", made_text(160)))
-    with pytest.raises(DataError, match=message):
-        prepare("gpt", config, tokenizer, context, seed=0)
-
-
 def test_names_of_columns_are_no_row_where_columns_are_numbers(
     tmp_path: Path, pairs_config: Config, text_config: Config
 ) -> None:
@@ -166,7 +145,7 @@ def test_names_of_columns_are_no_row_where_columns_are_numbers(
     with pytest.raises(DataError, match=r"data.header=true"):
         load_rows(pairs_config(named, **numbers), "translate")
     config = pairs_config(named, header=True, **numbers)
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
     words = write(tmp_path / "words.tsv", "source\t1\t2\n" + lines)
     assert pairs(pairs_config(words, **numbers))[0] == ("1", "2")
     with pytest.raises(DataError, match=r"posts.csv: the first line has the names .*data.header=true"):

@@ -13,7 +13,7 @@ import pytest
 from data.config import DataConfig, problems
 from data.errors import DataError
 from data.sources.sources import load
-from tests.data.conftest import load_rows, made_pairs, pairs, write
+from tests.data.conftest import all_pairs, load_rows, made_pairs, tsv, write
 
 Config = Callable[..., DataConfig]
 Rows = Sequence[tuple[str, ...]]
@@ -30,11 +30,6 @@ def written(rows: Rows, separator: str, quoting: int = csv.QUOTE_MINIMAL) -> str
     file = io.StringIO()
     csv.writer(file, delimiter=separator, quoting=quoting, lineterminator="\n").writerows(rows)  # type: ignore[arg-type]
     return file.getvalue()
-
-
-def all_pairs(config: DataConfig) -> list[tuple[str, str]]:
-    """Return the pairs of a file in order."""
-    return pairs(config) + pairs(config, "valid")
 
 
 @pytest.mark.parametrize("rows", [PROSE, QUOTES, BREAKS], ids=["prose", "quotes", "line breaks"])
@@ -66,7 +61,7 @@ def test_quotes_between_tabs_are_text_unless_all_are_a_programs(
 ) -> None:
     """Guards corpora for Moses: a quote at both ends of a cell, or at one, is a character of a sentence."""
     rows = [change(n, a, b) for n, (a, b) in enumerate(PAIRS)]
-    table = "".join(f"{a}\t{b}\n" for a, b in rows)
+    table = tsv(rows)
     assert all_pairs(pairs_config(write(tmp_path / "a.tsv", table))) == rows
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from data.config import DataConfig
 from data.errors import DataError
-from tests.data.conftest import load_rows, pairs, write
+from tests.data.conftest import all_pairs, load_rows, write
 
 Config = Callable[..., DataConfig]
 
@@ -28,7 +28,7 @@ def srt(cues: list[tuple[float, float, str]]) -> str:
 def both(config: Config, source: Path, target: Path, **more: object) -> list[tuple[str, str]]:
     """Return all pairs."""
     found = config(f"{source},{target}", **more)
-    return pairs(found) + pairs(found, "valid")
+    return all_pairs(found)
 
 
 def test_cues_are_matched_by_their_times(tmp_path: Path, pairs_config: Config) -> None:
