@@ -21,11 +21,11 @@ def parquet_rows(path: Path, columns: Columns) -> Iterator[dict[str, str]]:
 
     try:
         with ParquetFile(path) as file:
-            there = file.schema_arrow.names
+            names = file.schema_arrow.names
             # A dot leads into a nested column or is part of a name. If one is missing, the error lists all.
-            parts = [[top for top in there if f"{name}.".startswith(f"{top}.")] for _, name in columns.values()]
-            wanted = list(dict.fromkeys(chain.from_iterable(parts))) if all(parts) else there
-            for batch in file.iter_batches(_BATCH, columns=wanted):
+            parts = [[top for top in names if f"{name}.".startswith(f"{top}.")] for _, name in columns.values()]
+            selected = list(dict.fromkeys(chain.from_iterable(parts))) if all(parts) else names
+            for batch in file.iter_batches(_BATCH, columns=selected):
                 for row in batch.to_pylist():
                     yield _picked(row, columns, path)
     except (ArrowException, OSError, ValueError, OverflowError) as error:  # pyarrow raises all of these
