@@ -102,8 +102,8 @@ class WindowStream(BatchStream):
 
 def document_starts(tokens: Tokens, eos_id: int) -> Ints:
     """Return where the documents begin: at every eos, and at the first token."""
-    starts = [np.flatnonzero(tokens[n : n + _CHUNK] == eos_id) + n for n in range(0, len(tokens), _CHUNK)]
-    starts = np.concatenate([*starts, np.empty(0, dtype=np.int64)])
+    parts = [np.flatnonzero(tokens[n : n + _CHUNK] == eos_id) + n for n in range(0, len(tokens), _CHUNK)]
+    starts = np.concatenate([*parts, np.empty(0, dtype=np.int64)])
     return starts if len(starts) and starts[0] == 0 else np.append(0, starts)
 
 

@@ -40,10 +40,10 @@ def people(t: Teller, chooser: Chooser) -> tuple[Figure, Figure]:
         first, second = t.cast
         return (first, second) if chooser.chance(0.5) else (second, first)
     same_pronoun = chooser.chance(0.8)
-    first, second = chooser.pair(CALLED)
-    while (first.pronoun == second.pronoun) != same_pronoun:
-        first, second = chooser.pair(CALLED)
-    t.cast = Figure(first), Figure(second)
+    names = chooser.pair(CALLED)
+    while (names[0].pronoun == names[1].pronoun) != same_pronoun:
+        names = chooser.pair(CALLED)
+    t.cast = Figure(names[0]), Figure(names[1])
     return t.cast
 
 
