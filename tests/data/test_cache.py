@@ -33,7 +33,7 @@ def stored(cache: str) -> dict[str, int]:
     }
 
 
-def test_a_second_start_makes_nothing_again(tmp_path: Path, text_config: Config) -> None:
+def test_second_start_reuses_the_cache(tmp_path: Path, text_config: Config) -> None:
     """Guards the cache: the same content under another name and folder is found; a changed byte rebuilds everything."""
     path = tmp_path / "book.txt"
     path.write_text(made_text(), "utf-8")
@@ -73,7 +73,7 @@ def test_settings_that_change_the_tokens_miss_the_cache(tmp_path: Path, text_con
     )
 
 
-def test_the_key_tells_whether_training_would_see_the_same(
+def test_training_key_changes_only_with_the_batches(
     tmp_path: Path, text_config: Config, pairs_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards resume: changed training rows, order or tokenizer are detected; another path, a longer validation split or
@@ -146,7 +146,7 @@ def test_damaged_scan_is_replaced(tmp_path: Path, large_file: Path, damaged: str
     assert stored_scan.read_text("utf-8") == whole
 
 
-def test_a_failed_build_leaves_nothing_and_is_tried_again(tmp_path: Path) -> None:
+def test_failed_build_leaves_no_folder(tmp_path: Path) -> None:
     """Guards against incomplete data after a crash or a full disk."""
 
     def fail(folder: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_failed_build_leaves_nothing_and_is_tried_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_processes_that_start_together_share_one_preparation(tmp_path: Path) -> None:
+def test_concurrent_processes_prepare_once(tmp_path: Path) -> None:
     """Guards torchrun and sweeps: one process builds, the others wait and use the result."""
     (tmp_path / "book.txt").write_text(made_text(), "utf-8")
     program = (
@@ -189,9 +189,7 @@ def test_processes_that_start_together_share_one_preparation(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("kind", "stops"), [("text", ("lines", "_sample", "encode_batch")), ("jsonl", ("text_of",))], ids=["text", "jsonl"]
 )
-def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(
-    tmp_path: Path, kind: str, stops: tuple[str, ...]
-) -> None:
+def test_interrupted_preparation_leaves_no_files(tmp_path: Path, kind: str, stops: tuple[str, ...]) -> None:
     """Guards Ctrl-C during preparation: no temporary folder remains in the cache or in the system's folder; warnings
     are errors."""
     lines = made_text().splitlines()
@@ -237,7 +235,7 @@ def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(
     assert whole.stdout.startswith("train ")
 
 
-def test_the_cache_may_lie_in_the_home_folder(
+def test_cache_path_expands_the_home_folder(
     tmp_path: Path, text_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards `~` in data.cache, which the shell does not expand after `=`."""

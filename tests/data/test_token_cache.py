@@ -34,7 +34,7 @@ def predicted(prepared: PreparedText, split: str) -> list[int]:
     return [token for batch in prepared.evaluation(split, 4) for token in batch.targets.flatten().tolist()]
 
 
-def test_text_is_one_token_per_character_and_counted(tmp_path: Path, text_config: Config) -> None:
+def test_character_tokens_and_byte_counts(tmp_path: Path, text_config: Config) -> None:
     """Guards the sizes behind bits per byte: characters, bytes (猫 has three), and the text itself."""
     text = "猫 sat.\n" * 50
     (tmp_path / "train.txt").write_text(text, "utf-8")
@@ -87,7 +87,7 @@ def test_each_document_is_preceded_by_eos(tmp_path: Path, text_config: Config) -
     assert data.texts("train", 3, length=100) == ["one.", "two\nlines.", "three."]
 
 
-def test_passages_stand_in_where_documents_are_few(tmp_path: Path, text_config: Config) -> None:
+def test_sample_texts_of_one_long_document_are_passages(tmp_path: Path, text_config: Config) -> None:
     """Guards prompts from a single long text: passages spread over it."""
     data = prepare("gpt", text_config(write(tmp_path / "book.txt", made_text())), CHAR, 16, seed=0)
     passages = data.texts("train", 3)
@@ -131,7 +131,7 @@ def test_streamed_tables_give_the_same_tokens(tmp_path: Path, text_config: Confi
         assert all_tokens(streamed, split) == all_tokens(loaded, split)
 
 
-def test_only_the_training_split_shapes_the_tokenizer(
+def test_tokenizer_depends_on_the_training_split_only(
     tmp_path: Path, text_config: Config, pairs_config: Config
 ) -> None:
     """Guards valid evaluation: the tokenizer does not depend on validation and test text."""
@@ -157,7 +157,7 @@ def test_only_the_training_split_shapes_the_tokenizer(
     assert models[0] == models[1]
 
 
-def test_sizes_are_told_in_rounded_numbers(tmp_path: Path, text_config: Config, pairs_config: Config) -> None:
+def test_summary_has_rounded_sizes(tmp_path: Path, text_config: Config, pairs_config: Config) -> None:
     """Guards the logged summary of the data for both tasks, and the list of tokenizers."""
     (tmp_path / "train.txt").write_text("a cat sat. " * 4000, "utf-8")
     (tmp_path / "valid.txt").write_text("a cat", "utf-8")
@@ -175,7 +175,7 @@ def test_sizes_are_told_in_rounded_numbers(tmp_path: Path, text_config: Config, 
 
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
-def test_given_tokenizers_are_used_as_they_are(
+def test_given_tokenizers_are_not_retrained(
     tmp_path: Path, text_config: Config, pairs_config: Config, task: str
 ) -> None:
     """Guards resume and init_from: ids keep their meaning although a new tokenizer would differ."""
@@ -198,7 +198,9 @@ def test_given_tokenizers_are_used_as_they_are(
         assert alone.source_tokenizer is alone.target_tokenizer
 
 
-def test_what_is_left_out_is_told(tmp_path: Path, pairs_config: Config, caplog: pytest.LogCaptureFixture) -> None:
+def test_notes_list_skipped_pairs_also_from_the_cache(
+    tmp_path: Path, pairs_config: Config, caplog: pytest.LogCaptureFixture
+) -> None:
     """Guards against silent loss, also in a second run that prepares nothing, and against repeated notes: the caller
     logs them."""
     write_pairs(tmp_path, [*made_pairs(), ("empty", "")], made_pairs(9))
@@ -210,7 +212,7 @@ def test_what_is_left_out_is_told(tmp_path: Path, pairs_config: Config, caplog: 
     assert caplog.messages == []
 
 
-def test_a_tokenizer_trained_on_a_part_of_the_text_says_so(
+def test_note_on_a_sampled_tokenizer_text(
     tmp_path: Path, pairs_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against text that is sampled silently, also where the tokenizer comes from the cache."""
@@ -237,7 +239,7 @@ def test_preparing_is_quiet_without_a_terminal(
     assert written.out == written.err == ""
 
 
-def test_batches_move_between_devices_whole(tmp_path: Path, pairs_config: Config) -> None:
+def test_batch_to_device_keeps_all_fields(tmp_path: Path, pairs_config: Config) -> None:
     """Guards Batch.to: optional tensors stay None, and the model's inputs keep their order."""
     write_pairs(tmp_path, made_pairs(), made_pairs(9))
     batch = prepare("translate", pairs_config(tmp_path), CHAR, 80, 0).training().next_batch()
@@ -249,7 +251,7 @@ def test_batches_move_between_devices_whole(tmp_path: Path, pairs_config: Config
     assert torch.equal(batch.to("cpu").targets, batch.targets)
 
 
-def test_an_evaluation_takes_a_part_of_a_large_validation_split(tmp_path: Path, text_config: Config) -> None:
+def test_large_validation_text_is_subsampled(tmp_path: Path, text_config: Config) -> None:
     """Guards huge texts, whose validation would take most of the time: fixed passages from the whole split, with their
     exact bytes; a split within the limit and a test split are used completely."""
     (tmp_path / "book.txt").write_text(made_text(2000).replace("fox", "é\t\u2581"), "utf-8")
@@ -274,7 +276,7 @@ def test_an_evaluation_takes_a_part_of_a_large_validation_split(tmp_path: Path, 
     assert (predicted(exact, "valid"), exact.bytes("valid")) == (predicted(whole, "valid"), whole.bytes("valid"))
 
 
-def test_an_evaluation_takes_a_part_of_many_pairs(tmp_path: Path, pairs_config: Config) -> None:
+def test_large_validation_pairs_are_subsampled(tmp_path: Path, pairs_config: Config) -> None:
     """Guards large parallel corpora: fixed pairs from the whole split, with their exact bytes."""
     write_pairs(tmp_path, made_pairs(), made_pairs(200))
     whole = prepare("translate", pairs_config(tmp_path), CHAR, 60, 0)
@@ -310,7 +312,7 @@ def test_lengths_of_training_are_those_of_the_batches(both: bool, tmp_path: Path
     assert max(map(max, found)) > 1.3 * sum(map(sum, found)) / (2 * len(found)), "the point is short pairs"
 
 
-def test_a_few_pairs_train_and_are_told(tmp_path: Path, pairs_config: Config) -> None:
+def test_few_pairs_are_noted(tmp_path: Path, pairs_config: Config) -> None:
     """Guards a minimal command on a file of thirty pairs."""
     (tmp_path / "a.tsv").write_text(tsv(made_pairs(30)), "utf-8")
     few = prepare("translate", pairs_config(tmp_path / "a.tsv"), TokenizerConfig(kind="unigram"), 128, seed=0)
@@ -318,7 +320,7 @@ def test_a_few_pairs_train_and_are_told(tmp_path: Path, pairs_config: Config) ->
     assert 40 < few.source_tokenizer.vocab_size < 60
 
 
-def test_a_very_small_text_trains_and_is_told(tmp_path: Path, text_config: Config) -> None:
+def test_very_small_text_is_noted(tmp_path: Path, text_config: Config) -> None:
     """Guards a minimal command on a page of text: the default vocabulary fits, and a note warns of overfitting."""
     config = text_config(write(tmp_path / "page.txt", made_text(30)))
     page = prepare("gpt", config, TokenizerConfig(kind="bpe"), 128, seed=0)
@@ -334,9 +336,7 @@ def test_a_very_small_text_trains_and_is_told(tmp_path: Path, text_config: Confi
     assert prepare("gpt", config, TokenizerConfig(kind="bpe", vocab_size=64), 128, seed=0).tokenizer.vocab_size == 64
 
 
-def test_gold_labels_come_with_the_corpora_that_have_them(
-    tmp_path: Path, text_config: Config, pairs_config: Config
-) -> None:
+def test_gold_labels_only_of_the_built_in_corpus(tmp_path: Path, text_config: Config, pairs_config: Config) -> None:
     """Guards the scores of heads and pronouns: they are measured only on corpora with gold labels."""
     write_pairs(tmp_path, made_pairs(), made_pairs(20))
     assert prepare("gpt", text_config(write(tmp_path / "book.txt", made_text())), CHAR, 8, seed=0).gold("valid") is None

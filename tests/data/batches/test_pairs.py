@@ -112,7 +112,7 @@ def test_inputs_start_with_bos_and_targets_end_with_eos(tmp_path: Path, pairs_co
 
 
 @pytest.mark.parametrize(("sampling", "kind"), [(0.0, "unigram"), (0.3, "unigram"), (0.1, "bpe")])
-def test_a_resumed_stream_goes_on_exactly(tmp_path: Path, pairs_config, sampling: float, kind: str) -> None:
+def test_resumed_stream_is_exact(tmp_path: Path, pairs_config, sampling: float, kind: str) -> None:
     """Guards against other batches after a resume, also across an epoch boundary and with subword sampling."""
     data = prepared(tmp_path, pairs_config, sampling=sampling, kind=kind)
     stream = data.training()

@@ -29,7 +29,7 @@ Config = Callable[..., DataConfig]
         (b"x", r"data.path: the text is too short"),
     ],
 )
-def test_a_bad_text_file_is_explained(tmp_path: Path, text_config: Config, content: bytes | None, message: str) -> None:
+def test_invalid_text_file_error(tmp_path: Path, text_config: Config, content: bytes | None, message: str) -> None:
     """Guards new users: the message names file, line and fix; nothing incomplete stays in the cache."""
     if content is not None:
         write(tmp_path / "book.txt", content)
@@ -92,14 +92,14 @@ def test_more_rows_than_the_built_in_corpus_has_are_refused(tmp_path: Path, monk
         ),
     ],
 )
-def test_a_bad_table_is_explained(tmp_path: Path, pairs_config: Config, name: str, content: str, message: str) -> None:
+def test_invalid_table_error(tmp_path: Path, pairs_config: Config, name: str, content: str, message: str) -> None:
     """Guards messages about tables: they name the line and the key of the column."""
     write(tmp_path / name, content)
     with pytest.raises(DataError, match=message):
         load_rows(pairs_config(tmp_path / name), "translate")
 
 
-def test_one_side_longer_than_the_other_names_both_counts(tmp_path: Path, pairs_config: Config) -> None:
+def test_unequal_aligned_files_error(tmp_path: Path, pairs_config: Config) -> None:
     """Guards aligned files: without this error, a shifted corpus would train a useless model."""
     write(tmp_path / "a.en", "one\ntwo\nthree\n")
     write(tmp_path / "a.ja", "一\n二")
@@ -118,9 +118,7 @@ def test_one_side_longer_than_the_other_names_both_counts(tmp_path: Path, pairs_
         ({"path": "book.txt", "split": "random"}, r"1 rows are too few .*data.rows=paragraph"),
     ],
 )
-def test_paths_and_splits_that_lead_nowhere_are_explained(
-    tmp_path: Path, text_config: Config, settings, message: str
-) -> None:
+def test_invalid_path_and_split_errors(tmp_path: Path, text_config: Config, settings, message: str) -> None:
     """Guards mistyped settings: the message names the key."""
     folder = tmp_path / "texts"
     folder.mkdir()
@@ -134,9 +132,7 @@ def test_paths_and_splits_that_lead_nowhere_are_explained(
         load_rows(text_config(**paths), "gpt")
 
 
-def test_names_of_columns_are_no_row_where_columns_are_numbers(
-    tmp_path: Path, pairs_config: Config, text_config: Config
-) -> None:
+def test_header_is_detected_with_column_numbers(tmp_path: Path, pairs_config: Config, text_config: Config) -> None:
     """Guards data.source_column=1 on a file with a header, whose names would become a training row; the same word in
     another cell is data."""
     lines = "".join(f"{n}\t{en}\t{ja}\n" for n, (en, ja) in enumerate(PAIRS))

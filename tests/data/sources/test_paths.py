@@ -172,7 +172,7 @@ def test_two_files_that_are_no_sentences_by_lines_are_refused(
         ("L1 +++$+++ u0 +++$+++ Hi!\n" * 40, "looks like a table and is read as text"),
     ],
 )
-def test_what_the_first_line_shows_is_told(tmp_path: Path, text_config: Config, start: str, note: str) -> None:
+def test_notes_on_markup_in_running_text(tmp_path: Path, text_config: Config, start: str, note: str) -> None:
     """Guards marks that a model would learn and write."""
     notes = load(text_config(write(tmp_path / "wiki_00", f"{start}\n{made_text()}")), "gpt").notes
     assert any(note in line for line in notes)
@@ -241,7 +241,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("name", "content", "message"), KINDS)
-def test_a_file_of_another_kind_is_named(
+def test_unsupported_file_kind_error(
     tmp_path: Path, text_config: Config, pairs_config: Config, name: str, content: bytes, message: str
 ) -> None:
     """Guards against training on markup, and against advice that does not help: as a file, in a folder and a glob."""
@@ -256,7 +256,7 @@ def test_a_file_of_another_kind_is_named(
 @pytest.mark.parametrize(
     "start", ["GGUF is", "BZh9 is", "MZ is", "ID3 is", "Obj", "LZIP", "PAR1", "<unk> <s>", "<doc>", "BM"]
 )
-def test_a_text_is_no_other_kind(tmp_path: Path, text_config: Config, start: str) -> None:
+def test_text_with_a_binary_like_start_is_read(tmp_path: Path, text_config: Config, start: str) -> None:
     """Guards texts that begin like the signature of a file."""
     text = f"{start} " * 20
     config = text_config(write(tmp_path / "a.txt", text))
@@ -305,7 +305,7 @@ def test_decks_of_two_languages_are_not_aligned(tmp_path: Path, pairs_config: Co
     assert all_pairs(config) == [(a, f"{b}de") for a, b in PAIRS]
 
 
-def test_code_indented_by_tabs_is_no_table(tmp_path: Path, text_config: Config) -> None:
+def test_tab_indented_code_is_not_a_table(tmp_path: Path, text_config: Config) -> None:
     """Guards against a wrong note on Go and Makefiles."""
     code = write(tmp_path / "a.txt", "".join(f"\tx{n} := {n}\n" for n in range(60)))
     assert load(text_config(code), "gpt").notes == []

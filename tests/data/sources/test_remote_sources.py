@@ -82,7 +82,7 @@ def test_a_hub_name_that_cannot_be_reached_is_one_line(tmp_path: Path, monkeypat
         load_rows(DataConfig(source="hub", path="nobody/nothing-here", cache=str(tmp_path / "cache")), "gpt")
 
 
-def test_a_hub_that_does_not_answer_is_told_at_once(
+def test_unreachable_hub_fails_fast(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Guards against half a minute of the library's retries and log lines; its settings are restored."""
@@ -130,7 +130,7 @@ def serving(handler: type[Server], folder: Path) -> Iterator[tuple[str, list[tup
     httpd.server_close()
 
 
-def test_an_address_is_fetched_once_and_again_when_it_changed(server, text_config: Config) -> None:
+def test_download_is_revalidated(server, text_config: Config) -> None:
     """Guards data.path=http://…: the second run revalidates and receives 304; a changed file is downloaded again."""
     address, folder, seen = server
     write(folder / "my book.txt", "a" * 100)
@@ -226,7 +226,7 @@ class Breaking(Server):
 
 
 @pytest.mark.parametrize("style", ["chunked", "length", "busy"])
-def test_a_download_that_breaks_off_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, style: str) -> None:
+def test_interrupted_download_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, style: str) -> None:
     """Guards interrupted downloads: an incomplete file is neither used nor kept (including chunked transfers without a
     length); after the last attempt, the error is one line, and an older copy is not used instead."""
     monkeypatch.setattr("data.sources.download._WAITS", (0, 0))
@@ -255,7 +255,7 @@ def test_a_download_that_breaks_off_is_tried_again(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     "address", ["http://", "http://[broken/a.txt", "http://127.0.0.1:port/a.txt", "http://a\nb/c.txt"]
 )
-def test_an_address_that_is_none_is_one_line(tmp_path: Path, address: str) -> None:
+def test_invalid_url_error(tmp_path: Path, address: str) -> None:
     """Guards against a traceback for a mistyped URL."""
     with pytest.raises(DataError, match=r"cannot be reached|is not a valid URL"):
         download(address, tmp_path)

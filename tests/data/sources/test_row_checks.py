@@ -25,7 +25,7 @@ def notes(config: Config, rows: list[tuple[str, str]], folder: Path) -> list[str
     return load(config(table, valid_fraction=0.01, **chosen), "translate").notes
 
 
-def test_good_pairs_have_no_note(tmp_path: Path, pairs_config: Config) -> None:
+def test_valid_pairs_have_no_note(tmp_path: Path, pairs_config: Config) -> None:
     """Guards against a line in every log: letters of both scripts in one sentence are usual."""
     mixed = [("I read 吾輩は猫である by Soseki in 1999.", "Tomは1999年に Mary に会った。")]
     assert notes(pairs_config, PAIRS + mixed, tmp_path) == []

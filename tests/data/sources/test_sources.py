@@ -137,7 +137,7 @@ def test_a_folder_in_a_glob_is_taken_by_its_name(tmp_path: Path, text_config: Co
     assert texts(config) == ["a" * 50, "b" * 40]
 
 
-def test_what_a_folder_holds_besides_its_splits_is_told(tmp_path: Path, text_config: Config) -> None:
+def test_note_on_unused_files_of_a_folder(tmp_path: Path, text_config: Config) -> None:
     """Guards against training on one of a hundred files because its name contains "train": a note lists used and unused
     files and folders, also in later runs."""
     write(tmp_path / "books" / "the-great-train-robbery.txt", "a" * 100)
@@ -184,7 +184,7 @@ def test_names_of_aligned_files_may_hold_commas(tmp_path: Path, pairs_config: Co
         load_rows(pairs_config(f"{tmp_path}/Doe* Jane.en,{tmp_path}/gone.ja"), "translate")
 
 
-def test_columns_taken_by_their_place_are_told(tmp_path: Path, pairs_config: Config) -> None:
+def test_note_on_default_columns(tmp_path: Path, pairs_config: Config) -> None:
     """Guards files with other column names: a note shows the beginning of the columns that are read by default."""
     write(tmp_path / "a.csv", "japanese,english,id\n" + "".join(f"{ja},{en},{n}\n" for n, (en, ja) in enumerate(PAIRS)))
     *_, note = load(pairs_config(tmp_path / "a.csv"), "translate").notes
@@ -215,7 +215,7 @@ def test_a_column_of_numbers_is_refused_where_nobody_chose_it(
         assert all_pairs(config) == PAIRS
 
 
-def test_numbers_may_be_what_is_translated(tmp_path: Path, pairs_config: Config) -> None:
+def test_numeric_text_columns_are_accepted(tmp_path: Path, pairs_config: Config) -> None:
     """Guards toy data: numbers are accepted in tables of two columns, among sentences, or in a column that the user
     chose."""
     numbers = [(str(n), str(n)[::-1]) for n in range(10, 50)]
@@ -290,7 +290,7 @@ def test_max_rows_shortens_training_alone(tmp_path: Path, pairs_config: Config) 
 
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("mark", ["<|endoftext|>\n", "<|endoftext|>\n\n", "<|endoftext|>", "<|end_of_text|>\n"])
-def test_separators_of_documents_are_no_text(tmp_path: Path, text_config: Config, mark: str, streaming: bool) -> None:
+def test_document_separators_are_removed(tmp_path: Path, text_config: Config, mark: str, streaming: bool) -> None:
     """Guards TinyStories, whose `<|endoftext|>` was learned as text; the separator may be cut by the splits."""
     stories = ["\none\n\ntwo\n", "three <|endless|>\n", "four\n"]
     path = write(tmp_path / "a.txt", mark.join(stories) + mark)
@@ -382,7 +382,7 @@ def test_pairs_with_an_empty_side_are_dropped_and_counted(tmp_path: Path, pairs_
     assert "train: 4 pairs with an empty side were left out" in rows.notes
 
 
-def test_a_tilde_is_the_home_folder(
+def test_tilde_expands_to_the_home_folder(
     tmp_path: Path, text_config: Config, pairs_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards paths after `=`, where the shell does not expand `~`: every path and each file of a list; an unknown home

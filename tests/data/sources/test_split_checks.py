@@ -25,7 +25,7 @@ def flattering(config: DataConfig, task: str) -> list[str]:
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_a_validation_file_that_is_trained_on_is_told(
+def test_note_on_validation_file_in_training_data(
     tmp_path: Path, text_config: Config, pairs_config: Config, streaming: bool
 ) -> None:
     """Guards `data.valid_path` equal to `data.path`: the loss falls to nothing and says nothing."""
@@ -39,7 +39,7 @@ def test_a_validation_file_that_is_trained_on_is_told(
         assert note.startswith("test: 270 of 300 pairs also stand in the training data")
 
 
-def test_doubles_of_training_rows_are_counted(tmp_path: Path, text_config: Config, pairs_config: Config) -> None:
+def test_note_on_duplicated_training_rows(tmp_path: Path, text_config: Config, pairs_config: Config) -> None:
     """Guards against a random split of rows that occur twice, and a validation file that is a part of the text."""
     twice = write(tmp_path / "twice.tsv", tsv(PAIRS + PAIRS[:7]))
     (note,) = flattering(pairs_config(twice), "translate")
@@ -53,7 +53,7 @@ def test_doubles_of_training_rows_are_counted(tmp_path: Path, text_config: Confi
 
 
 @pytest.mark.parametrize(("reverse", "what"), [(False, "longer"), (True, "shorter")])
-def test_data_sorted_by_length_are_told(
+def test_note_on_data_sorted_by_length(
     tmp_path: Path, text_config: Config, pairs_config: Config, reverse: bool, what: str
 ) -> None:
     """Guards against validating on the longest tenth of a sorted corpus."""

@@ -91,7 +91,7 @@ def test_subtitles_that_are_no_pairs_are_refused_with_the_way_on(
         load_rows(config(",".join(f"{tmp_path}/{name}" for name in path.split(","))), task)
 
 
-def test_marks_that_are_not_closed_take_no_time(tmp_path: Path, pairs_config: Config) -> None:
+def test_unclosed_markup_takes_linear_time(tmp_path: Path, pairs_config: Config) -> None:
     """Guards against a line of a megabyte that takes minutes: the time grew with the square of the unclosed marks."""
     cues = [(2.0 * n, 2 * n + 1.0, f"line {n}") for n in range(30)]
     hostile = [(60.0, 61.0, "<" * 300_000 + "{\\" * 300_000)]

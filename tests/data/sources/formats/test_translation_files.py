@@ -143,7 +143,7 @@ LAUGHS = (
         ("no markup", r"a.tmx: cannot be read as TMX \("),
     ],
 )
-def test_a_damaged_file_is_one_line(tmp_path: Path, pairs_config: Config, content: str, message: str) -> None:
+def test_damaged_file_error(tmp_path: Path, pairs_config: Config, content: str, message: str) -> None:
     """Guards against tracebacks."""
     pytest.importorskip("translate")
     with pytest.raises(DataError, match=message):
@@ -179,7 +179,7 @@ def test_as_running_text_they_are_refused_by_name(tmp_path: Path, text_config: C
             load_rows(text_config(path), "gpt")
 
 
-def test_two_of_them_are_no_aligned_files(tmp_path: Path, pairs_config: Config) -> None:
+def test_two_translation_files_are_refused_as_aligned(tmp_path: Path, pairs_config: Config) -> None:
     """Guards against pairs of markup."""
     files = [write(tmp_path / name, po(PAIRS)) for name in ("en.po", "de.po")]
     with pytest.raises(
@@ -188,7 +188,7 @@ def test_two_of_them_are_no_aligned_files(tmp_path: Path, pairs_config: Config) 
         load_rows(pairs_config(f"{files[0]},{files[1]}"), "translate")
 
 
-def test_a_missing_library_is_one_line(tmp_path: Path, pairs_config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_error(tmp_path: Path, pairs_config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards installations without the extra: the line says how to install it."""
     monkeypatch.setitem(sys.modules, "translate", None)
     for module in [name for name in sys.modules if name.startswith("translate.")]:
