@@ -171,68 +171,70 @@ HUB_ONLY = ("revision", "train_split", "valid_split", "test_split")
 
 def problems(config: DataConfig) -> list[str]:
     """Return one sentence for each invalid setting, which names its key. Reads no file."""
-    found = _not_among(config, "data.source", ("primer", "text", "pairs", "hub"))
-    found += _not_among(config, "data.rows", ("document", "paragraph", "line"))
-    found += _not_among(config, "data.split", ("contiguous", "random", "components"))
+    messages = _not_among(config, "data.source", ("primer", "text", "pairs", "hub"))
+    messages += _not_among(config, "data.rows", ("document", "paragraph", "line"))
+    messages += _not_among(config, "data.split", ("contiguous", "random", "components"))
     if config.source in ("text", "pairs", "hub") and not config.path:
         what = "the name of a hub dataset, owner/name" if config.source == "hub" else "a file, folder, glob or URL"
-        found.append(f"data.path: is needed for data={config.source}: {what}")
+        messages.append(f"data.path: is needed for data={config.source}: {what}")
     if config.path and config.source == "primer":
-        found.append(f"data.path={config.path}: the built-in corpus has no files; add data=text, pairs or hub")
+        messages.append(f"data.path={config.path}: the built-in corpus has no files; add data=text, pairs or hub")
     for name in ("valid_path", "test_path"):
         if getattr(config, name) and config.source not in ("text", "pairs"):
-            found.append(f"data.{name}: cannot be set with data={config.source}, which has its own splits")
+            messages.append(f"data.{name}: cannot be set with data={config.source}, which has its own splits")
     for name in HUB_ONLY:
         if getattr(config, name) and config.source != "hub":
-            found.append(f"data.{name}: is for data=hub only; remove it")
+            messages.append(f"data.{name}: is for data=hub only; remove it")
         elif config.streaming and re.search(r"[\[+]", getattr(config, name) or ""):
-            found.append(f"data.{name}={getattr(config, name)}: with data.streaming a split can only be used whole")
+            messages.append(f"data.{name}={getattr(config, name)}: with data.streaming a split can only be used whole")
     if config.encoding is not None and config.source not in ("text", "pairs"):
-        found.append(f"data.encoding: is for data=text and data=pairs; data={config.source} has none to choose")
+        messages.append(f"data.encoding: is for data=text and data=pairs; data={config.source} has none to choose")
     elif config.encoding is not None and not is_text_encoding(config.encoding):
         names = "cp1252, cp1251, cp932, gb18030 or utf-16-le"
-        found.append(f"data.encoding={config.encoding}: no encoding of this name; use one like {names}")
+        messages.append(f"data.encoding={config.encoding}: no encoding of this name; use one like {names}")
     separator = SEPARATORS.get(config.separator or "", config.separator or "")
     if separator and not re.fullmatch(r"[^\w\s\"]+|\t", separator):
-        found.append(f"data.separator={separator!r}: must be {', '.join(SEPARATORS)} or signs that are no letters")
+        messages.append(f"data.separator={separator!r}: must be {', '.join(SEPARATORS)} or signs that are no letters")
     if len(separator) > 1 and config.quoting == "csv":
-        found.append(f"data.quoting=csv: quotes enclose cells only between single characters, not {separator}")
+        messages.append(f"data.quoting=csv: quotes enclose cells only between single characters, not {separator}")
     if config.quoting not in (None, "csv", "none"):
-        found.append(f"data.quoting={config.quoting}: must be csv (quotes enclose cells) or none (quotes are text)")
+        messages.append(f"data.quoting={config.quoting}: must be csv (quotes enclose cells) or none (quotes are text)")
     for name in ("separator", "quoting"):
         if getattr(config, name) is not None and config.source not in ("text", "pairs"):
-            found.append(f"data.{name}: is for CSV and TSV files of data=text and data=pairs; remove it")
+            messages.append(f"data.{name}: is for CSV and TSV files of data=text and data=pairs; remove it")
     if config.streaming and config.source == "primer":
-        found.append("data.streaming: is not available for the built-in corpus, which is small; set it to false")
+        messages.append("data.streaming: is not available for the built-in corpus, which is small; set it to false")
     if config.streaming and config.split != "contiguous":
-        found.append(f"data.split={config.split}: streamed text can only be split contiguously")
+        messages.append(f"data.split={config.split}: streamed text can only be split contiguously")
     for name in ("valid_fraction", "test_fraction"):
         if not 0 <= getattr(config, name) < 1:
-            found.append(f"data.{name}={getattr(config, name)}: must be from 0 up to (not including) 1")
+            messages.append(f"data.{name}={getattr(config, name)}: must be from 0 up to (not including) 1")
     if config.valid_fraction + config.test_fraction >= 1:
-        found.append("data.valid_fraction, data.test_fraction: together they leave no training data")
+        messages.append("data.valid_fraction, data.test_fraction: together they leave no training data")
     for name in ("valid_tokens", "max_rows", "batch_tokens", "length_multiple", "sentences", "stories"):
-        found += _below(config, f"data.{name}", 1, {"valid_tokens": "evaluates all", "max_rows": "uses all"}.get(name))
-    return found + _below(config, "data.split_seed", 0)
+        messages += _below(
+            config, f"data.{name}", 1, {"valid_tokens": "evaluates all", "max_rows": "uses all"}.get(name)
+        )
+    return messages + _below(config, "data.split_seed", 0)
 
 
 def tokenizer_problems(config: TokenizerConfig) -> list[str]:
     """Return one sentence for each invalid tokenizer setting, which names its key."""
-    found = _not_among(config, "tokenizer.kind", ("char", "bpe", "unigram"))
-    found += _not_among(config, "tokenizer.normalization", ("identity", "nfkc"))
-    found += _below(config, "tokenizer.vocab_size", 261 if config.byte_fallback else 5, "fits it to the text")
+    messages = _not_among(config, "tokenizer.kind", ("char", "bpe", "unigram"))
+    messages += _not_among(config, "tokenizer.normalization", ("identity", "nfkc"))
+    messages += _below(config, "tokenizer.vocab_size", 261 if config.byte_fallback else 5, "fits it to the text")
     if not LEAST_COVERAGE <= config.character_coverage <= 1:
-        found.append(
+        messages.append(
             f"tokenizer.character_coverage={config.character_coverage}: must be from {LEAST_COVERAGE} to 1; for fewer"
             " characters, set a smaller tokenizer.vocab_size with tokenizer.kind=char"
         )
     if not 0 <= config.sampling <= 1:
-        found.append(f"tokenizer.sampling={config.sampling}: must be between 0 (off) and 1; 0.1 is common")
+        messages.append(f"tokenizer.sampling={config.sampling}: must be between 0 (off) and 1; 0.1 is common")
     if config.sampling and config.kind == "char":
-        found.append(
+        messages.append(
             "tokenizer.sampling: needs tokenizer.kind=bpe or unigram, which have several segmentations of a word"
         )
-    return found
+    return messages
 
 
 def _not_among(config: object, key: str, choices: tuple[str, ...]) -> list[str]:

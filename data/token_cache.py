@@ -59,7 +59,7 @@ def prepare(
         tokenizers = [load_tokenizer(path) for path in sorted(folder.glob("*.model"))]  # source comes before target
         notes += read_prepared(folder / "notes.json") if (folder / "notes.json").exists() else []
         notes += _fitted_notes(tokenizer, tokenizers)
-    fingerprints = [one.fingerprint for one in tokenizers]
+    fingerprints = [model.fingerprint for model in tokenizers]
     key = content_key(task=task, rows=rows.key, tokenizers=fingerprints)
     folder = cached_folder(cache_folder(data, "tokens"), key, partial(_write_tokens, task, rows, tokenizers))
     meta = read_prepared(folder / "meta.json")
@@ -70,8 +70,8 @@ def prepare(
         "test": chain.from_iterable(hashes.values())
     }
     keys = {
-        part: hashlib.sha256(" ".join([*found, *fingerprints]).encode()).hexdigest()[:24]
-        for part, found in used.items()
+        part: hashlib.sha256(" ".join([*digests, *fingerprints]).encode()).hexdigest()[:24]
+        for part, digests in used.items()
     }
     common = (folder, list(tokenizers), data, context, seed, notes, rows, keys)
     if task == "gpt":
@@ -192,10 +192,10 @@ def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: 
 
 def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator[str]:
     """Yield texts to train a tokenizer on; word boundaries are marked if the rows have the spans of their `words`."""
-    known = "words" in (rows.column_names or ()) and config.kind != "char"
-    for batch in rows.select_columns([*columns, "words"] if known else list(columns)).iter(batch_size=4096):
+    has_words = "words" in (rows.column_names or ()) and config.kind != "char"
+    for batch in rows.select_columns([*columns, "words"] if has_words else list(columns)).iter(batch_size=4096):
         for column in columns:
-            if known:
+            if has_words:
                 words = [spans[("source", "target").index(column)] for spans in batch["words"]]
                 yield from (marked(text, spans) for text, spans in zip(batch[column], words, strict=True))
             else:
@@ -204,7 +204,7 @@ def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator
 
 def _fitted_notes(config: TokenizerConfig, tokenizers: Sequence[Tokenizer]) -> list[str]:
     """Return a note on vocabulary sizes that were fitted to a short text or a large alphabet."""
-    sizes = [one.vocab_size for one in tokenizers]
+    sizes = [tokenizer.vocab_size for tokenizer in tokenizers]
     if config.vocab_size is not None or config.kind == "char" or set(sizes) == {LARGEST_FITTED[config.kind]}:
         return []
     size = " and ".join(map(str, sizes))

@@ -148,7 +148,7 @@ class PreparedText(Prepared):
             split: open_tokens(self.folder / f"{split}.bin", self.tokenizer.vocab_size) for split in self.splits
         }
         self.losses = {split: Losses.open(self.folder / f"{split}.losses.npy") for split in self.splits}
-        self._lost = {split: int(found.lost.sum()) for split, found in self.losses.items()}
+        self._lost = {split: int(losses.lost.sum()) for split, losses in self.losses.items()}
         for split in self.splits:
             if split != "train" and self.size(split) < 2:
                 raise DataError(
@@ -239,12 +239,12 @@ class PreparedText(Prepared):
         if len(starts) < count:
             starts = np.linspace(0, max(0, len(tokens) - length), count, dtype=np.int64)
             starts += tokens[starts] == self.tokenizer.start_id
-        found = []
+        passages = []
         for start in starts:
             ids = np.asarray(tokens[start : start + length])
             ends = np.flatnonzero(ids == self.tokenizer.start_id)
-            found.append(self.tokenizer.decode(ids[: ends[0]].tolist() if len(ends) else ids.tolist()))
-        return found
+            passages.append(self.tokenizer.decode(ids[: ends[0]].tolist() if len(ends) else ids.tolist()))
+        return passages
 
 
 @dataclass(eq=False)

@@ -52,7 +52,7 @@ class Batch:
 
     def select(self, rows: Tensor) -> Batch:
         """Return some rows of the batch; rows: indices, on its device."""
-        tensors = {name: each[rows] for name, each in vars(self).items() if isinstance(each, Tensor)}
+        tensors = {name: tensor[rows] for name, tensor in vars(self).items() if isinstance(tensor, Tensor)}
         return replace(self, **tensors, rows=None)
 
     def to(self, device: torch.device | str) -> Batch:
@@ -61,9 +61,9 @@ class Batch:
         tensors = {field.name: getattr(self, field.name) for field in fields(self)}
         tensors = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
         if device.type == "cuda" and self.inputs.device.type == "cpu":
-            moved = {name: each.pin_memory().to(device, non_blocking=True) for name, each in tensors.items()}
+            moved = {name: tensor.pin_memory().to(device, non_blocking=True) for name, tensor in tensors.items()}
         else:
-            moved = {name: each.to(device) for name, each in tensors.items()}
+            moved = {name: tensor.to(device) for name, tensor in tensors.items()}
         return replace(self, **moved)
 
 
@@ -98,13 +98,13 @@ class BatchStream(ABC):
 
     def share(self, count: int, rank: int = 0, world: int = 1) -> list[Batch]:
         """Advance by `count` batches -> every `world`-th of them, from number `rank` on: the part of one process."""
-        found = []
+        batches = []
         for number in range(count):
             if number % world == rank:
-                found.append(self.next_batch())
+                batches.append(self.next_batch())
             else:
                 self.skip_batch()
-        return found
+        return batches
 
     def state_dict(self) -> dict[str, int]:
         """Return the position of the stream, as plain integers."""

@@ -130,7 +130,7 @@ class PairStream(BatchStream):
                 self._multiple,
                 np.random.default_rng((self.seed, self._epoch)),
             )
-            self._plan = (self.seed, self._epoch), pairs, [one._replace(rows=rows[one.rows]) for one in batches]
+            self._plan = (self.seed, self._epoch), pairs, [batch._replace(rows=rows[batch.rows]) for batch in batches]
         return self._plan[1], self._plan[2]
 
 

@@ -102,8 +102,8 @@ class WindowStream(BatchStream):
 
 def document_starts(tokens: Tokens, eos_id: int) -> Ints:
     """Return where the documents begin: at every eos, and at the first token."""
-    found = [np.flatnonzero(tokens[n : n + _CHUNK] == eos_id) + n for n in range(0, len(tokens), _CHUNK)]
-    starts = np.concatenate([*found, np.empty(0, dtype=np.int64)])
+    parts = [np.flatnonzero(tokens[n : n + _CHUNK] == eos_id) + n for n in range(0, len(tokens), _CHUNK)]
+    starts = np.concatenate([*parts, np.empty(0, dtype=np.int64)])
     return starts if len(starts) and starts[0] == 0 else np.append(0, starts)
 
 
@@ -170,8 +170,8 @@ def sliding_windows(tokens: Tokens, batch_size: int, context: int, stride: int) 
     for first in range(0, len(starts), batch_size):
         rows = starts[first : first + batch_size, None]
         batch = window_batch(tokens, rows[:, 0], context)
-        known = (rows > 0) & (offsets < context - stride)  # predicted by the window before
-        unused = torch.from_numpy(known | (rows + offsets >= predictions))
+        predicted = (rows > 0) & (offsets < context - stride)  # predicted by the window before
+        unused = torch.from_numpy(predicted | (rows + offsets >= predictions))
         yield replace(batch, targets=batch.targets.masked_fill(unused, IGNORED))
 
 

@@ -78,10 +78,10 @@ def main(arguments: list[str]) -> None:
     if problems:
         raise UserError(*problems)
     try:
-        found = rows(settings.kind, settings.pairs, settings.seed)
+        selected_rows = rows(settings.kind, settings.pairs, settings.seed)
     except ValueError as error:
         raise UserError(f"pairs={settings.pairs}: {error}") from None
-    chosen = [row for row in found if settings.split in (None, row["split"])]
+    chosen = [row for row in selected_rows if settings.split in (None, row["split"])]
     if not chosen:
         raise UserError(f"split={settings.split}: none of {settings.pairs} pairs is in it; ask for more with pairs=N")
     if settings.format == "svg":

@@ -43,11 +43,11 @@ def _width(word: str) -> float:
 
 def _middles(words: Sequence[str]) -> tuple[list[float], float]:
     """Return the horizontal centre of each word and the width of the row, in pixels."""
-    left, found = float(GAP), []
+    left, centres = float(GAP), []
     for word in words:
-        found.append(left + _width(word) / 2)
+        centres.append(left + _width(word) / 2)
         left += _width(word) + GAP
-    return found, left
+    return centres, left
 
 
 def picture(pairs: Sequence[Linked]) -> str:

@@ -60,7 +60,7 @@ class Figure:
 
 
 @dataclass(slots=True, eq=False)
-class Said:
+class Statement:
     """A clause with its subject and the Japanese particle that marks the subject (None: omitted)."""
 
     who: Figure

@@ -106,8 +106,8 @@ def numbered(kind: str, count: int, seed: int, processes: int | None = None) -> 
     draw = KINDS[kind]
     if processes is None:
         processes = workers() if count >= MANY else 0
-    with closing(drawn(kind, draw, seed, processes)) as found:
-        chosen = distinct(lambda: next(found), count)
+    with closing(drawn(kind, draw, seed, processes)) as stream:
+        chosen = distinct(lambda: next(stream), count)
         yield from tqdm(chosen, f"drawing {kind}", count, disable=None, delay=2, leave=False)
 
 

@@ -22,11 +22,11 @@ because_of_compared_relatives 3"""
 
 def examples() -> list[tuple[str, str, str, str]]:
     """Return (file name, English, Japanese, SVG) for each example."""
-    found = []
+    pictures = []
     for name, seed in (example.split() for example in EXAMPLES.split(",")):
         row = sentence_columns(finish(name, CONSTRUCTIONS[name](Chooser(random.Random(int(seed))))))
-        found.append((f"{name}_{seed}.svg", row["source"], row["target"], picture([links(row)])))
-    return found
+        pictures.append((f"{name}_{seed}.svg", row["source"], row["target"], picture([links(row)])))
+    return pictures
 
 
 def markdown(file: str, english: str, japanese: str) -> str:

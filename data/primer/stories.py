@@ -49,7 +49,7 @@ def tell(chooser: Chooser) -> tuple[Teller, str, list[tuple[str, ...]]]:
 def ambiguous(teller: Teller) -> bool:
     """Whether a noun of the story means two things: nobody would know which of two balls 'the ball' is."""
     entries = [figure.entry for figure in teller.figures]
-    named = {(one.again, one.name) for one in referents(teller.english)}
+    named = {(referent.again, referent.name) for referent in referents(teller.english)}
     return len(set(entries)) < len(entries) or len({again for again, _ in named}) < len(named)
 
 
@@ -65,12 +65,12 @@ def story_row(chooser: Chooser) -> Drawn:
         if question is None or question.wording in [other.question.wording for other in asked]:
             break
         asked.append(in_words(chooser, question))
-    source = write([*teller.english, *(part for one in asked for part in one.english)], english=True)
-    target = write([*teller.japanese, *(part for one in asked for part in one.japanese)], english=False)
-    found = question_columns(source, asked, teller.figures)
+    source = write([*teller.english, *(part for worded in asked for part in worded.english)], english=True)
+    target = write([*teller.japanese, *(part for worded in asked for part in worded.japanese)], english=False)
+    columns = question_columns(source, asked, teller.figures)
     story, told = source.text, target.text
     if asked:
-        story = story[: found[0][0] - 1]
+        story = story[: columns[0][0] - 1]
         told = told[: place(target, first_word(asked[0].japanese))]
     row = {
         "text": source.text,
@@ -80,7 +80,7 @@ def story_row(chooser: Chooser) -> Drawn:
         "antecedents": antecedents(source),
         **mention_columns(source),
         "turn_questions": turn_questions(source, chooser, teller),
-        "questions": found,
+        "questions": columns,
         "construction": names,
         "split": split(told, combinations),
     }
@@ -102,13 +102,13 @@ def question_columns(written: Written, asked: list[Asked], figures: list[Figure]
         known.setdefault(mention.referent.name, len(known))
     stops = [end for word, _, end in written.words if word.text == "."]
     rows = []
-    for one in asked:
-        start, answer = place(written, first_word(one.english)), place(written, first_word(one.answer.english))
-        referent, last = one.question.answer.referent, stops[one.question.fact.sentence]
+    for worded in asked:
+        start, answer = (place(written, first_word(worded.english)), place(written, first_word(worded.answer.english)))
+        referent, last = worded.question.answer.referent, stops[worded.question.fact.sentence]
         told = [m for m in mentions if m.referent is referent and not m.pronoun]
         spoken = next(m for m in told if m.start == answer)
         source = [m for m in told if m.end <= last][-1]
-        kind = {f.referent.name for f in figures if f.animate == one.question.answer.animate}
+        kind = {f.referent.name for f in figures if f.animate == worded.question.answer.animate}
         alike = sorted(known[name] for name in kind)
         rows.append([start, answer, spoken.end, source.start, source.end, known[referent.name], *alike])
     return rows

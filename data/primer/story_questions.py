@@ -69,15 +69,15 @@ def questions(teller: Teller) -> list[Question]:
     names: dict[str, list[Figure]] = defaultdict(list)
     for figure in teller.figures:
         names[figure.referent.again].append(figure)
-    alone = {figure for found in names.values() if len(found) == 1 for figure in found}
-    found = [Question(fact, True) for fact in teller.facts]
-    found += [Question(fact, False) for fact in teller.facts if fact.what]
+    alone = {figure for namesakes in names.values() if len(namesakes) == 1 for figure in namesakes}
+    candidates = [Question(fact, True) for fact in teller.facts]
+    candidates += [Question(fact, False) for fact in teller.facts if fact.what]
     answers: dict[tuple[object, ...], set[Figure]] = defaultdict(set)
-    for question in found:
+    for question in candidates:
         answers[question.wording].add(question.answer)
     return [
         question
-        for question in found
+        for question in candidates
         if question.fact.degree in ("", "too")
         and len(answers[question.wording]) == 1
         and alone.issuperset((question.answer, *question.named))
@@ -97,11 +97,11 @@ def choose(chooser: Chooser, teller: Teller) -> Question | None:
             naming[question.answer].append(question)
         else:
             people[question.answer].append(question)
-    kinds = [found for found in (people, naming, things) if len(found) > 1]
+    kinds = [group for group in (people, naming, things) if len(group) > 1]
     weights = {id(people): 1.0 - OTHER_NAMED, id(naming): OTHER_NAMED, id(things): 0.5}
     if not kinds:
         return None
-    options = chooser.weighted([(found, weights[id(found)]) for found in kinds])
+    options = chooser.weighted([(group, weights[id(group)]) for group in kinds])
     answer = chooser.pick(sorted(options, key=teller.figures.index))
     return chooser.weighted([(question, TURN if question.fact.turn else 1.0) for question in options[answer]])
 
@@ -111,13 +111,13 @@ def in_words(chooser: Chooser, question: Question) -> Asked:
     fact, answer = question.fact, question.answer
     person = answer.animate
     answered = answer.full()
-    stop, end, said = Link(), Link(), Link()
+    stop, end, link = Link(), Link(), Link()
     if question.of_subject:
         clause, _ = _clause(chooser, fact, asked("who" if person else "what", "誰" if person else "何", person), None)
         english, japanese = clause.english(), clause.japanese(topic="が")
         be = fact.state or fact.modality == "progressive"
-        helper: Parts = (Word(("were" if answer.plural else "was") if be else "did", said),)
-        copula: Parts = (Word("です", said),)
+        helper: Parts = (Word(("were" if answer.plural else "was") if be else "did", link),)
+        copula: Parts = (Word("です", link),)
     else:
         what = asked("whom" if person else "what", "誰" if person else "何", person)
         clause, gap = _clause(chooser, fact, fact.who.full(), what)
@@ -139,24 +139,24 @@ def _clause(
     if fact.state:
         head, ending = quality_head(fact.action, too=fact.degree == "too")
         if fact.degree in ("more", "less"):  # in English only: nobody asks this at the end of a story
-            said, word = adjective(fact.action), Word(fact.action, ending, True)
-            english = more(said, ending, ending) if fact.degree == "more" else (Word("less", ending), word)
+            attribute, word = adjective(fact.action), Word(fact.action, ending, True)
+            english = more(attribute, ending, ending) if fact.degree == "more" else (Word("less", ending), word)
             head = replace(head, english=english)
         return Clause(head, subject, Mode("past"), ending=ending), None
     complements: list[Complement] = []
     entry = fact.what.entry if fact.what else None
     if fact.toward:
-        one = verb(fact.action, noun(fact.toward))
-        complements.append(marked(chooser.goal(noun(fact.toward)), "", one.particle, 0, 7))
+        lexeme = verb(fact.action, noun(fact.toward))
+        complements.append(marked(chooser.goal(noun(fact.toward)), "", lexeme.particle, 0, 7))
     else:
-        one = verb(fact.action, entry if isinstance(entry, Noun) else None)
+        lexeme = verb(fact.action, entry if isinstance(entry, Noun) else None)
     gap = None
     if fact.what:
-        complements.append(marked(what or fact.what.full(), "", one.particle, 0, 7))
+        complements.append(marked(what or fact.what.full(), "", lexeme.particle, 0, 7))
         gap = complements[-1] if what else None
     if fact.to:
         complements.append(marked(fact.to.full(), "to", "に", 1, 6))
-    clause = Clause(verb_head(one), subject, Mode("past", False, fact.modality), tuple(complements), bool(what))
+    clause = Clause(verb_head(lexeme), subject, Mode("past", False, fact.modality), tuple(complements), bool(what))
     return clause, gap
 
 
@@ -164,11 +164,13 @@ def about_turn(chooser: Chooser, teller: Teller, sentence: int, turn: Mention) -
     """Return the question that resolves a turn and its answer, with {} in place of the noun: 'Who was kind? {} was.'
     Empty if another clause of the story answers the same question too, by name or for somebody else."""
     told = [fact for fact in teller.facts if fact.sentence == sentence]
-    found = [Question(fact, True) for fact in told if fact.who.referent is turn.referent]
-    found = found or [Question(fact, False) for fact in told if fact.what and fact.what.referent is turn.referent]
-    if not found:
+    candidates = [Question(fact, True) for fact in told if fact.who.referent is turn.referent]
+    candidates = candidates or [
+        Question(fact, False) for fact in told if fact.what and fact.what.referent is turn.referent
+    ]
+    if not candidates:
         return ""
-    question = found[-1]  # the reason comes last
+    question = candidates[-1]  # the reason comes last
     alike = [Question(fact, question.of_subject) for fact in teller.facts if question.of_subject or fact.what]
     if sum(other.wording == question.wording for other in alike) > 1:
         return ""

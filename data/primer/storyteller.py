@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from data.primer.characters import Fact, Figure, Said
+from data.primer.characters import Fact, Figure, Statement
 from data.primer.constructions.adjectives import comparing, preferring, turned, very_head, with_reason
 from data.primer.constructions.combined import reason
 from data.primer.grammar import japanese as ja
@@ -122,10 +122,10 @@ class Teller:
         self._mention(figure)
         return phrase
 
-    def _said(self, who: Figure, clause: Clause, topic: str | None) -> Said:
+    def _statement(self, who: Figure, clause: Clause, topic: str | None) -> Statement:
         """Wrap a clause, and record its mentions as the most recent mentions."""
         self._follow(who, self._now)
-        return Said(who, clause, topic, tuple(self._recent))
+        return Statement(who, clause, topic, tuple(self._recent))
 
     def _follow(self, topic: Figure, mentioned: Iterable[Figure]) -> None:
         self._topic, self._recent, self._now = topic, list(mentioned), []
@@ -144,48 +144,50 @@ class Teller:
         toward: str | None = None,
         again: bool = False,
         favor: bool = False,
-    ) -> Said:
+    ) -> Statement:
         """Build a clause with a verb. `to`: recipient; `toward`: goal; `again`: a later clause of the same sentence;
         `favor`: てくれた."""
         subject, topic = self.subject(who, again)
         turn = self._turn
         complements: list[Complement] = list(more)
         if toward:
-            one = verb(action, noun(toward))
-            complements.append(marked(self.chooser.goal(noun(toward)), "", one.particle, 0, 7))
+            lexeme = verb(action, noun(toward))
+            complements.append(marked(self.chooser.goal(noun(toward)), "", lexeme.particle, 0, 7))
         else:
-            one = verb(action, what.entry if what and isinstance(what.entry, Noun) else None)
+            lexeme = verb(action, what.entry if what and isinstance(what.entry, Noun) else None)
         if what:
-            complements.append(marked(self.object(what, action), "", one.particle, 0, 7))
+            complements.append(marked(self.object(what, action), "", lexeme.particle, 0, 7))
         if to:
             complements.append(marked(self.object(to), "to", "に", 1, 6))
         if not negative:
             self.facts.append(Fact(who, action, what, to, toward, modality, turn=turn, sentence=self.sentences))
-        head = verb_head(one, ja.favor(one.predicate) if favor else None)
+        head = verb_head(lexeme, ja.favor(lexeme.predicate) if favor else None)
         clause = Clause(head, subject, Mode("past", negative, modality), tuple(complements))
-        return self._said(who, clause, topic)
+        return self._statement(who, clause, topic)
 
-    def being(self, who: Figure, quality: str, *, very: bool = False, too: bool = False) -> Said:
+    def being(self, who: Figure, quality: str, *, very: bool = False, too: bool = False) -> Statement:
         """Build a clause with an adjective, optionally preceded by 'very' or 'too'."""
         subject, topic = self.subject(who)
         degree = "too" if too else ""
         self.facts.append(Fact(who, quality, state=True, degree=degree, turn=self._turn, sentence=self.sentences))
         head, ending = quality_head(quality, very=very, too=too)
-        return self._said(who, Clause(head, subject, Mode("past"), ending=ending), topic and "は")
+        return self._statement(who, Clause(head, subject, Mode("past"), ending=ending), topic and "は")
 
-    def becoming(self, who: Figure, quality: str) -> Said:
+    def becoming(self, who: Figure, quality: str) -> Statement:
         """Build a clause with 'become'. Example: It became big."""
         subject, topic = self.subject(who)
-        said = adjective(quality)
-        return self._said(who, Clause(verb_head(verb("become")), subject, Mode("past"), (turned(said),)), topic)
+        attribute = adjective(quality)
+        return self._statement(
+            who, Clause(verb_head(verb("become")), subject, Mode("past"), (turned(attribute),)), topic
+        )
 
-    def comparing(self, who: Figure, quality: str, standard: Figure) -> Said:
+    def comparing(self, who: Figure, quality: str, standard: Figure) -> Statement:
         """Build a clause with a comparison. Example: The rabbit was faster than the turtle."""
         subject, topic = self.subject(who)
         head = comparing(adjective(quality), self.object(standard))
-        return self._said(who, Clause(head, subject, Mode("past")), topic)
+        return self._statement(who, Clause(head, subject, Mode("past")), topic)
 
-    def happening(self, what: Figure, action: str) -> Said:
+    def happening(self, what: Figure, action: str) -> Statement:
         """Build a clause about an unexpected event; Japanese marks its subject with が. Example: It broke."""
         return replace(self.doing(what, action), topic="が")
 
@@ -200,7 +202,7 @@ class Teller:
         target = (*place.japanese, Word(on.writing, link), Word("に", link))
         return Complement((Word("on", link), *place.as_object), target, 1, 8, phrase=place)
 
-    def doing_to_both(self, who: Figure, action: str, first: Figure, second: Figure, *more: Complement) -> Said:
+    def doing_to_both(self, who: Figure, action: str, first: Figure, second: Figure, *more: Complement) -> Statement:
         """Build a clause with two objects. Example: She saw a pie and a cake in the bakery."""
         subject, topic = self.subject(who)
         both = together(first.full(), second.full())
@@ -209,8 +211,8 @@ class Teller:
         complements = (*more, marked(both, "", "を", 0, 7))
         for what in (first, second):
             self.facts.append(Fact(who, action, what, sentence=self.sentences))
-        one = verb(action, first.entry if isinstance(first.entry, Noun) else None)
-        return self._said(who, Clause(verb_head(one), subject, Mode("past"), complements), topic)
+        lexeme = verb(action, first.entry if isinstance(first.entry, Noun) else None)
+        return self._statement(who, Clause(verb_head(lexeme), subject, Mode("past"), complements), topic)
 
     def preferring(self, who: Figure, better: Figure, worse: Figure, quality: str, how: str) -> None:
         """Add a preference with its reason. Example: She preferred the pie over the cake because it was sweeter."""
@@ -225,16 +227,16 @@ class Teller:
 
     # Sentences
 
-    def tell(self, said: Said, *leads: str) -> None:
+    def tell(self, statement: Statement, *leads: str) -> None:
         """Add a clause as a sentence, optionally after a connective chosen from `leads` ('then', 'one day')."""
         lead = self.chooser.pick(leads) if len(leads) > 1 else "".join(leads)
         lead = self._scene(lead) if leads else lead
         opening, start = self._lead(lead)
-        new = lead in ("one day", LATER) and said.topic is None
-        topic = "は" if new else said.topic  # a new scene repeats the subject
-        self.add((*opening, *said.clause.english()), (*start, *said.clause.japanese(topic=topic)))
+        new = lead in ("one day", LATER) and statement.topic is None
+        topic = "は" if new else statement.topic  # a new scene repeats the subject
+        self.add((*opening, *statement.clause.english()), (*start, *statement.clause.japanese(topic=topic)))
 
-    def joined(self, first: Said, word: str, second: Said, lead: str = "") -> None:
+    def joined(self, first: Statement, word: str, second: Statement, lead: str = "") -> None:
         """Add two clauses joined by 'so' or 'but'."""
         opening, start = self._lead(self._scene(lead))
         link = Link()
@@ -247,7 +249,7 @@ class Teller:
         self.add(english, (*reason, *second.clause.japanese(topic=second.topic, skip=known)))
         self._follow(second.who, (*first.mentioned, *second.mentioned))
 
-    def because(self, main: Said, why: Said) -> None:
+    def because(self, main: Statement, why: Statement) -> None:
         """Add a clause with its reason, which comes second in English and first in Japanese. The subject of the reason
         is a pronoun or a repeated name.
 
@@ -313,11 +315,11 @@ class Teller:
 
 def quality_head(quality: str, *, very: bool = False, too: bool = False) -> tuple[Head, Link]:
     """Return the head of a clause with an adjective, and the link of its ending."""
-    said, ending, link = adjective(quality), Link(), Link()
+    attribute, ending, link = adjective(quality), Link(), Link()
     if too:
-        english = (Word("too", ending), Word(said.english, link, True))
-        return Head(ja.excess(said.predicate), None, english, link=link), ending
-    return very_head(said) if very else adjective_head(said), ending
+        english = (Word("too", ending), Word(attribute.english, link, True))
+        return Head(ja.excess(attribute.predicate), None, english, link=link), ending
+    return very_head(attribute) if very else adjective_head(attribute), ending
 
 
 NAMED = 0.5

@@ -105,9 +105,9 @@ def _workers(kind: str, seed: int, processes: int) -> Iterator[list[IO[bytes]]]:
         yield [process.stdout for process in running if process.stdout]
 
 
-def send(answer: IO[bytes], found: Share) -> None:
+def send(answer: IO[bytes], chunk: Share) -> None:
     """Write a chunk to a pipe, preceded by its length, because marshal would read the pipe byte by byte."""
-    written = marshal.dumps(found)
+    written = marshal.dumps(chunk)
     answer.write(len(written).to_bytes(8, "little") + written)
     answer.flush()
 
@@ -119,5 +119,5 @@ def _received(answer: IO[bytes]) -> Share:
         raise DataError(
             "a process that generates the built-in corpus ended (its error message, if any, is above); start again"
         )
-    found: Share = marshal.loads(written)
-    return found
+    chunk: Share = marshal.loads(written)
+    return chunk

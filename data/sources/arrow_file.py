@@ -30,12 +30,12 @@ def arrow_table(rows: Iterable[Row], file: Path, what: str) -> Dataset:
     import pyarrow
 
     read = tqdm(rows, what, unit=" rows", disable=None, delay=2, leave=False)
-    found = chunks(read, lambda row: sum(map(len, row.values())), _CHARACTERS, _ROWS)
-    first = next(found, None)
+    pieces = chunks(read, lambda row: sum(map(len, row.values())), _CHARACTERS, _ROWS)
+    first = next(pieces, None)
     if first is None:
         raise DataError(f"{what}: no rows are left: every line is empty; give another file, or another column")
     schema = pyarrow.schema([(name, pyarrow.string()) for name in first[0]])
     with pyarrow.OSFile(str(file), "wb") as sink, pyarrow.ipc.new_stream(sink, schema) as writer:
-        for chunk in chain([first], found):
+        for chunk in chain([first], pieces):
             writer.write_table(pyarrow.Table.from_pylist(chunk, schema))
     return datasets.Dataset.from_file(str(file))

@@ -83,8 +83,8 @@ def likely(sample: bytes) -> str | None:
         if len(rest) > _SOME * len(sample) and _is_utf8(rest) and not _CONTROL.search(rest):
             return None  # a text with stray NUL characters
         return max(wide, key=wide.__getitem__) if any(wide.values()) else None
-    if found := seven_bit(sample):
-        return found
+    if encoding := seven_bit(sample):
+        return encoding
     if _is_utf8(sample):
         return "utf-8"  # which is not what the user chose
     for name in _JAPANESE:
@@ -93,8 +93,8 @@ def likely(sample: bytes) -> str | None:
             return name
     from charset_normalizer import from_bytes
 
-    found_in = (from_bytes(text, cp_isolation=_COMMON) for text in (sample, _SIGNS.sub(b" ", sample)))
-    matches = next((list(found) for found in found_in if found), [])
+    results = (from_bytes(text, cp_isolation=_COMMON) for text in (sample, _SIGNS.sub(b" ", sample)))
+    matches = next((list(result) for result in results if result), [])
     close = [match for match in matches if match.chaos <= matches[0].chaos + _CLOSE]
     if not close:
         return None
@@ -122,18 +122,18 @@ def advice(name: str, sample: bytes, setting: str | None = "data.encoding", *, h
     if encoding is None:
         return "its encoding is not recognised; is it a text? If so, save it as UTF-8"
     python = codecs.lookup(encoding).name
-    iconv = re.sub("(UTF-..)-|ISO(?=2022)", lambda found: found[1] or "ISO-", python.upper().replace("_", "-"))
+    iconv = re.sub("(UTF-..)-|ISO(?=2022)", lambda match: match[1] or "ISO-", python.upper().replace("_", "-"))
     iconv = "MACINTOSH" if encoding == "mac_roman" else iconv
     stem, dot, suffix = name.rpartition(".")
     fixed = f"{stem}.utf8.{suffix}" if dot else f"{name}.utf8"
     source = f"tail -c +4 {shlex.quote(name)} | iconv" if has_mark else "iconv"
     command = f"{source} -f {iconv} -t UTF-8 {'' if has_mark else shlex.quote(name) + ' '}> {shlex.quote(fixed)}"
     text = sample.decode(encoding, "replace").strip()
-    shown = textwrap.shorten(
+    example = textwrap.shorten(
         next((line for line in text.splitlines() if not line.isascii()), text), 40, placeholder="…"
     )
     way = f"set {setting}={python}, or convert it: {command}" if setting else f"convert it: {command}"
-    return f"it looks like {python} ({shown!r}); if so, {way}"
+    return f"it looks like {python} ({example!r}); if so, {way}"
 
 
 def _is_utf8(sample: bytes) -> bool:

@@ -63,15 +63,15 @@ def locate(config: DataConfig, task: str) -> Located:
     if not (config.path or config.valid_path or config.test_path):
         raise DataError(f"data.path is not set: give a file, folder, glob or URL for data={config.source}")
     notes: list[str] = []
-    there: list[Path] = []
+    candidates: list[Path] = []
     splits: dict[str, Entries] = {}
     if config.path:  # else a validation or test file alone
-        there, splits = _named_splits(config.path, config, task, notes)
+        candidates, splits = _named_splits(config.path, config, task, notes)
     for split, path in (("valid", config.valid_path), ("test", config.test_path)):
         if path:
             splits[split] = _entries(path, f"data.{split}_path", config, task, notes)
-    if there and config.path:
-        notes += _leave_out_held_out(config.path, there, splits)
+    if candidates and config.path:
+        notes += _leave_out_held_out(config.path, candidates, splits)
     formats = {_format(entry, task): entry for entries in splits.values() for entry in entries}
     for entries in splits.values():
         for entry in entries:
@@ -79,8 +79,8 @@ def locate(config: DataConfig, task: str) -> Located:
         if len(entries) == 1 and _format(entries[0], task) == "tsv":
             _check_alone(entries[0][0], config)
     if len(formats) > 1:
-        found = ", ".join(f"{kind} ({entry[0].name})" for kind, entry in sorted(formats.items()))
-        raise DataError(f"data.path: the files are of different kinds: {found}; name files of one kind")
+        kinds = ", ".join(f"{kind} ({entry[0].name})" for kind, entry in sorted(formats.items()))
+        raise DataError(f"data.path: the files are of different kinds: {kinds}; name files of one kind")
     if "text" in formats and "train" in splits:
         notes += _first_line_note(splits["train"][0][0])
     ((kind, entry),) = formats.items()
@@ -93,14 +93,14 @@ def _named_splits(path: str, config: DataConfig, task: str, notes: list[str]) ->
     entries of each split by the names of the files."""
     place, unpacked = expanded(path), cache_folder(config, "unpacked")
     if place.is_dir():
-        there = sorted(each for each in place.iterdir() if not each.name.startswith("."))
-        files = [file for file in there if file.is_file()]
+        candidates = sorted(child for child in place.iterdir() if not child.name.startswith("."))
+        files = [file for file in candidates if file.is_file()]
         entries = _chosen(files, config, task, notes)
         for file in [] if entries else filter(_is_archive, files):
             entries += _chosen(_content(file, config), config, task, notes)
         if not entries:
             raise DataError(_nothing_found(place, files, config, task))
-        return there, _by_name(path, entries, (place, unpacked))
+        return candidates, _by_name(path, entries, (place, unpacked))
     sides = _sides(path) if config.source == "pairs" else None
     if sides and all(is_url(name) or expanded(name).is_file() for name in sides):
         return [], {"train": _entries(path, "data.path", config, task, notes)}
@@ -118,14 +118,14 @@ def _named_splits(path: str, config: DataConfig, task: str, notes: list[str]) ->
     return [file for pattern in patterns for file in _files(pattern, "data.path", config)], splits
 
 
-def _leave_out_held_out(path: str, there: list[Path], splits: dict[str, Entries]) -> list[str]:
+def _leave_out_held_out(path: str, candidates: list[Path], splits: dict[str, Entries]) -> list[str]:
     """Take the files of the other splits from those of training, which a folder or a glob has found, and return notes
     on files that are not used and on held-out names that are. Raises DataError if no training file is left."""
     held_out = {file.resolve() for split in splits if split != "train" for entry in splits[split] for file in entry}
     splits["train"] = [entry for entry in splits["train"] if entry[0].resolve() not in held_out]
     if not splits["train"]:
         raise DataError(f"data.path={path}: no file is left to train on besides data.valid_path and data.test_path")
-    notes = _unused(path, there, splits)
+    notes = _unused(path, candidates, splits)
     odd = [entry[0].name for entry in splits["train"] if _split_of(entry[0].name) in ("valid", "test")]
     if odd and len(splits["train"]) > 1:
         fix = "data.valid_path and data.test_path hold files out"
@@ -145,7 +145,7 @@ def _unpacked(file: Path, config: DataConfig) -> Path:
 
 
 def _content(file: Path, config: DataConfig) -> list[Path]:
-    return sorted(each for each in _unpacked(file, config).rglob("*") if each.is_file())
+    return sorted(path for path in _unpacked(file, config).rglob("*") if path.is_file())
 
 
 def _archived(file: Path, config: DataConfig, task: str, notes: list[str]) -> Entries:
@@ -187,7 +187,7 @@ def _check(entry: tuple[Path, ...], kind: str, config: DataConfig) -> None:
 def _check_alone(file: Path, config: DataConfig) -> None:
     """Raise DataError if a file that would be read as a table is one of two aligned files."""
     if _kind(file) in (None, "text"):
-        others = [each for each in file.parent.iterdir() if each.is_file()]
+        others = [path for path in file.parent.iterdir() if path.is_file()]
         for sides in partners(others, config)[0]:
             if file in sides:
                 raise DataError(f"{file}: is one of two aligned files; give both: {sides[0]},{sides[1]}")
@@ -255,9 +255,9 @@ def _sides(path: str) -> tuple[str, str] | None:
     if expanded(path).exists():
         return None
     cuts = [(path[: comma.start()].strip(), path[comma.end() :].strip()) for comma in re.finditer(",", path)]
-    found = [cut for cut in cuts if all(is_url(name) or expanded(name).is_file() or _matches(name) for name in cut)]
-    if found:
-        return found[0]
+    matches = [cut for cut in cuts if all(is_url(name) or expanded(name).is_file() or _matches(name) for name in cut)]
+    if matches:
+        return matches[0]
     return (
         cuts[0] if len(cuts) == 1 and not is_url(path) and not _matches(path) else None
     )  # the error names the missing file
@@ -271,8 +271,8 @@ def _files(path: str, key: str, config: DataConfig) -> list[Path]:
         return [place]
     if place.is_dir():
         raise DataError(f"{key}={path}: is a folder; only data.path may be one")
-    if found := _matches(path):
-        return found
+    if matches := _matches(path):
+        return matches
     if any(character in path for character in "*?["):
         raise DataError(f"{key}={path}: no file matches")
     if "," in path:
@@ -331,12 +331,12 @@ def _by_name(path: str, entries: Entries, folders: Iterable[Path], chosen: bool 
     return splits
 
 
-def _unused(path: str, there: list[Path], splits: dict[str, Entries]) -> list[str]:
+def _unused(path: str, candidates: list[Path], splits: dict[str, Entries]) -> list[str]:
     """Return a note on the files and folders that belong to no split."""
     used = {os.path.realpath(file) for entries in splits.values() for entry in entries for file in entry}
     others = [
         place.name + "/" * place.is_dir()
-        for place in there
+        for place in candidates
         if os.path.realpath(place) not in used and place.stem.lower() not in _NO_DATA
     ]
     note = f"data.path={path}: uses {_shown(splits)}. Not used: {_listed(others)}"
@@ -344,7 +344,7 @@ def _unused(path: str, there: list[Path], splits: dict[str, Entries]) -> list[st
 
 
 def _shown(splits: dict[str, Entries]) -> str:
-    return "; ".join(f"{split}: {_listed([entry[0].name for entry in found])}" for split, found in splits.items())
+    return "; ".join(f"{split}: {_listed([entry[0].name for entry in entries])}" for split, entries in splits.items())
 
 
 def _listed(names: list[str]) -> str:
@@ -359,8 +359,8 @@ def _nothing_found(place: Path, files: list[Path], config: DataConfig, task: str
         chosen = f"data.source_column={sides[0]} data.target_column={sides[1]}"
         return f"{where}: has aligned files named by {', '.join(sides)}; choose two of these, for example: {chosen}"
     for file in files[:_LOOKED_AT]:
-        if found := foreign(file):
-            return f"{where}: has no data files, and {file.name} {found}"
+        if reason := foreign(file):
+            return f"{where}: has no data files, and {file.name} {reason}"
     inside = [
         file
         for file in islice(place.rglob("*"), _LOOKED_AT * place.is_dir())
@@ -384,7 +384,7 @@ def _nothing_found(place: Path, files: list[Path], config: DataConfig, task: str
         fix = f"to read them as text, set data.path='{place}/**/*{ending}'"
         return f"{where}: has no data files (.txt, .jsonl, .csv, …), but {number:,} named *{ending}; {fix}"
     if not files:
-        others = [each.name for each in place.iterdir()] if place.is_dir() else []
+        others = [path.name for path in place.iterdir()] if place.is_dir() else []
         empty = f"the {'folder' if place.is_dir() else 'archive'} is empty"
         return f"{where}: " + (f"has only folders ({_listed(others)}), without data" if others else empty)
     kinds = ".tsv, .csv, .jsonl, .parquet" + (

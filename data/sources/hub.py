@@ -65,14 +65,14 @@ def _chosen(config: DataConfig) -> dict[str, str]:
     import datasets
 
     named = {"train": config.train_split, "valid": config.valid_split, "test": config.test_split}
-    found = {split: choice for split, choice in named.items() if choice}
-    for split, choice in found.items():
+    choices = {split: choice for split, choice in named.items() if choice}
+    for split, choice in choices.items():
         try:
             datasets.ReadInstruction.from_spec(choice)
         except Exception as error:  # "not a split" has several types
             form = "write it like train, train[:10%], train[100:200] or train+extra"
             raise DataError(f"data.{split}_split={choice}: is not a split or a part of one; {form}") from error
-    return found
+    return choices
 
 
 def _options(config: DataConfig) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def json_rows(file: TextFile, columns: Columns) -> Iterator[dict[str, str]]:
     Raises DataError with the line (or, in an array, the number of the object) if something is not JSON, not an object
     or not text, or is a chat, and at the end if no object has one of the columns.
     """
-    found: set[str] = set()
+    present: set[str] = set()
     example: dict[str, Any] = {}
     for where, row in _objects(file, columns):
         if not isinstance(row, dict):
@@ -33,15 +33,15 @@ def json_rows(file: TextFile, columns: Columns) -> Iterator[dict[str, str]]:
         example = example or row
         picked = {}
         for ours, (key, name) in columns.items():
-            value, there = column_value(row, name)
-            if not there or isinstance(value, list):
+            value, exists = column_value(row, name)
+            if not exists or isinstance(value, list):
                 refuse_chat(row, where, file.path)
             picked[ours] = text_of(value, f"{key}={name}: {where}", name)
-            if there:
-                found.add(ours)
+            if exists:
+                present.add(ours)
         yield picked
     for ours, (key, name) in columns.items():
-        if ours not in found:
+        if ours not in present:
             raise DataError(missing_column(key, name, file.path, example) + _inside(example, name, file))
 
 
@@ -56,8 +56,8 @@ def _no_object(value: Any, columns: Columns, file: TextFile) -> str:
 
 def _inside(row: dict[str, Any], name: str, file: TextFile) -> str:
     """Return how to get the column out of a list of objects that a row holds, "" if it is in none."""
-    for key, found in _lists(row):
-        if column_value(found[0], name)[1]:
+    for key, rows in _lists(row):
+        if column_value(rows[0], name)[1]:
             quoted = shlex.quote(Path(file.path).name)
             command = f"jq -c '.. | (.{key})? // empty | .[]' {quoted} > rows.jsonl"
             return f". {name} is in the list {key}; write its rows to a file: {command}"
@@ -124,9 +124,9 @@ def _held(value: Any, columns: Columns, where: str) -> list[Any]:
         return value if isinstance(value, list) else [value]
     refuse_chat(value, where, where)
     names = [name for _, name in columns.values()]
-    found = [column_value(value, name) for name in names]
-    if all(there for _, there in found):
-        whole = [column for column, _ in found]
+    columns_found = [column_value(value, name) for name in names]
+    if all(exists for _, exists in columns_found):
+        whole = [column for column, _ in columns_found]
         if all(isinstance(column, dict) for column in whole):  # pandas writes {"en": {"0": …, "1": …}}
             keys = dict.fromkeys(chain.from_iterable(whole))
             return [{name: column.get(key) for name, column in zip(names, whole, strict=True)} for key in keys]
@@ -139,8 +139,8 @@ def _held(value: Any, columns: Columns, where: str) -> list[Any]:
     titles, cells = value.get("columns"), value.get("data")
     if isinstance(titles, list) and isinstance(cells, list) and all(isinstance(row, list) for row in cells):  # pandas
         return [dict(zip(titles, row, strict=False)) for row in cells]
-    for (key, name), (_, there) in zip(columns.values(), found, strict=True):
-        if not there and any(isinstance(column, list) for column, _ in found):
+    for (key, name), (_, exists) in zip(columns.values(), columns_found, strict=True):
+        if not exists and any(isinstance(column, list) for column, _ in columns_found):
             raise DataError(missing_column(key, name, where, value))
     if value and all(column_value(row, names[0])[1] for row in value.values()):  # {"0": {"en": …}, "1": …}
         return list(value.values())

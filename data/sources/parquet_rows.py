@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from data.errors import DataError
 from data.sources.tables import Columns, pick
@@ -21,17 +20,13 @@ def parquet_rows(path: Path, columns: Columns) -> Iterator[dict[str, str]]:
 
     try:
         with ParquetFile(path) as file:
-            there = file.schema_arrow.names
+            names = file.schema_arrow.names
             # A dot leads into a nested column or is part of a name. If one is missing, the error lists all.
-            parts = [[top for top in there if f"{name}.".startswith(f"{top}.")] for _, name in columns.values()]
-            wanted = list(dict.fromkeys(chain.from_iterable(parts))) if all(parts) else there
-            for batch in file.iter_batches(_BATCH, columns=wanted):
+            parts = [[top for top in names if f"{name}.".startswith(f"{top}.")] for _, name in columns.values()]
+            selected = list(dict.fromkeys(chain.from_iterable(parts))) if all(parts) else names
+            for batch in file.iter_batches(_BATCH, columns=selected):
                 for row in batch.to_pylist():
-                    yield _picked(row, columns, path)
+                    yield pick(row, columns, str(path))
     except (ArrowException, OSError, ValueError, OverflowError) as error:  # pyarrow raises all of these
         cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DataError(f"{path}: cannot be read as parquet ({cause})") from error
-
-
-def _picked(row: dict[str, Any], columns: Columns, path: Path) -> dict[str, str]:
-    return pick(row, columns, str(path))

@@ -53,7 +53,7 @@ def without_empty_sides(
 ) -> Iterator[Row]:
     """Yield up to `most` rows without an empty side; white space around both sides of a pair is stripped. What is left
     out, and odd pairs, are counted in notes. languages: what the files or columns are called."""
-    kept = dropped = 0
+    rows_kept = dropped = 0
     odd = OddPairs()
     for row in rows:
         if any("\r\n" in text for text in row.values()):  # in cells of tables and JSON; files of text have none left
@@ -64,8 +64,8 @@ def without_empty_sides(
             if task == "translate":
                 odd.count(row["source"], row["target"])
             yield row
-            kept += 1
-            if kept == most:  # before reading the next row
+            rows_kept += 1
+            if rows_kept == most:  # before reading the next row
                 break
         else:
             dropped += 1
@@ -106,10 +106,10 @@ class OddPairs:
 
     def _is_new(self, key: str) -> bool:
         """Whether no pair before began so. The speakers of a dialogue come again and again, keys do not."""
-        known = len(self._keys)
-        if known < _VALUES:
+        number_known = len(self._keys)
+        if number_known < _VALUES:
             self._keys.add(key)
-        return len(self._keys) > known or known >= _VALUES
+        return len(self._keys) > number_known or number_known >= _VALUES
 
     def notes(self, split: str, languages: tuple[str, str] = ("", "")) -> list[str]:
         """Return a line on odd pairs, none if there are none, and one on languages that the sides are not in."""
@@ -122,36 +122,36 @@ class OddPairs:
         if source != target:
             kinds["with source and target swapped, by their scripts"] = [(target, source)]
             kinds["with both sides in one script"] = [kind for kind in written if kind[0] == kind[1]]
-        counts = {what: sum(self._kinds[kind] for kind in found) for what, found in kinds.items()}
-        found = []
+        counts = {what: sum(map(self._kinds.__getitem__, group)) for what, group in kinds.items()}
+        messages = []
         if any(counts.values()):
             listed = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
             worst = max(counts, key=counts.__getitem__)
             examples = [pair for kind in kinds[worst] for pair in self._first.get(kind, [])][:2]
-            shown = " and ".join(f"{a[:_SHOWN]!r} → {b[:_SHOWN]!r}" for a, b in examples)
+            quoted = " and ".join(f"{a[:_SHOWN]!r} → {b[:_SHOWN]!r}" for a, b in examples)
             many = counts[worst] >= _MANY * total
-            found.append(f"{split}: {'warning: ' * many}of {total:,} pairs {listed}{f', such as {shown}' * many}")
+            messages.append(f"{split}: {'warning: ' * many}of {total:,} pairs {listed}{f', such as {quoted}' * many}")
         for side, texts in zip(("source", "target"), self._different, strict=True):
             looked_at = min(total, _VALUES)
             if looked_at >= _ENOUGH and len(texts) < _DIFFERENT * looked_at:
-                shown = ", ".join(repr(text[:_SHOWN]) for text in sorted(texts)[:2])
-                found.append(
+                quoted = ", ".join(repr(text[:_SHOWN]) for text in sorted(texts)[:2])
+                messages.append(
                     f"{split}: warning: in {looked_at:,} pairs the {side} has only {len(texts)} different values"
-                    f" ({shown} …): is it the right column or file?"
+                    f" ({quoted} …): is it the right column or file?"
                 )
         if 2 * self._in_pieces > total:
-            found.append(
+            messages.append(
                 f"{split}: warning: the texts are cut into pieces already (▁ or @@), which a model would learn and"
                 " write; give the texts from before"
             )
         codes = (re.split("[.]", name.lower())[-1].partition("-")[0] for name in languages)
-        wanted = tuple(_ASIAN if code in ("ja", "zh") else LANGUAGE_SCRIPTS.get(code) for code in codes)
-        if None not in wanted and wanted != usual and wanted == usual[::-1]:
-            found.append(
+        expected = tuple(_ASIAN if code in ("ja", "zh") else LANGUAGE_SCRIPTS.get(code) for code in codes)
+        if None not in expected and expected != usual and expected == usual[::-1]:
+            messages.append(
                 f"{split}: warning: the sources, called {languages[0]}, are in {source} letters, and the targets,"
                 f" called {languages[1]}, in {target} ones: are they swapped?"
             )
-        return found
+        return messages
 
 
 def _has_letter(text: str) -> bool:

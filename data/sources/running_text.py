@@ -57,8 +57,8 @@ def documents(files: Sequence[TextFile], start: int = 0, stop: int | None = None
 def paragraphs(files: Sequence[TextFile]) -> Iterator[str]:
     """Yield paragraphs without a final newline; blank lines, separators and ends of files separate paragraphs."""
     for file in files:
-        found = (piece or "" for _, piece in pieces(file))
-        for blank, part in groupby(found, key=lambda line: not line.strip()):
+        pieces_of_file = (piece or "" for _, piece in pieces(file))
+        for blank, part in groupby(pieces_of_file, key=lambda line: not line.strip()):
             if not blank:
                 yield "".join(part).rstrip("\n")
 

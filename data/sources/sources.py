@@ -118,9 +118,9 @@ def _stored(build: Build, key: str, config: DataConfig, needs_valid: bool) -> Ro
         (folder / "rows.json").write_text(json.dumps({"splits": list(splits), "notes": notes}), "utf-8")
 
     folder = cached_folder(cache_folder(config, "rows"), key, write)
-    found = read_prepared(folder / "rows.json")
-    _check_names(found["splits"], needs_valid)
-    return Rows(found["splits"], key, found["notes"], partial(_open_stored, folder))
+    prepared = read_prepared(folder / "rows.json")
+    _check_names(prepared["splits"], needs_valid)
+    return Rows(prepared["splits"], key, prepared["notes"], partial(_open_stored, folder))
 
 
 @cache
@@ -196,7 +196,9 @@ def _file_splits(
     if kind == "text":
         notes += separator_note(chain.from_iterable(chain.from_iterable(files.values())))
     if kind == "text" and config.rows == "document":
-        return _document_splits(config, {split: [file for (file,) in found] for split, found in files.items()}, scratch)
+        return _document_splits(
+            config, {split: [file for (file,) in entries] for split, entries in files.items()}, scratch
+        )
     sources = {split: partial(_file_rows, config, task, kind, entries) for split, entries in files.items()}
     first_files = next(iter(files.values()))[0]  # of the training split, unless a test file is alone
     languages: tuple[str, str] | None = None
@@ -225,7 +227,7 @@ def _tables(sources: dict[str, Iterator[Row]], folder: Path) -> dict[str, Datase
 def _document_splits(config: DataConfig, files: dict[str, list[TextFile]], scratch: Path | None) -> dict[str, Any]:
     """Split documents of running text: contiguously by characters, even within a document, or at random by files."""
     shares = fractions(config, list(files))
-    spans = {split: (found, 0, sum(file.characters for file in found)) for split, found in files.items()}
+    spans = {split: (texts, 0, sum(file.characters for file in texts)) for split, texts in files.items()}
     random = bool(shares) and config.split == "random"
     if shares and not random:
         total = spans["train"][2]
@@ -259,8 +261,8 @@ def _fragment_rows(span: tuple[list[TextFile], int, int]) -> Iterator[Row]:
 def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[TextFile]]) -> Iterator[Row]:
     """Yield rows with our columns from files of one kind."""
     if kind == "text":
-        found = [file for (file,) in entries]
-        for text in paragraphs(found) if config.rows == "paragraph" else text_lines(found):
+        files = [file for (file,) in entries]
+        for text in paragraphs(files) if config.rows == "paragraph" else text_lines(files):
             yield {"text": text}
         return
     columns = wanted_columns(config, task)
@@ -293,11 +295,11 @@ def _row_splits(
     most = {"train": _rows_to_read(config, list(sources))}
     if scratch:
         languages = languages or (config.source_column, config.target_column)
-        found = {
+        checked_rows = {
             split: without_empty_sides(read(), task, split, notes, most.get(split), languages)
             for split, read in sources.items()
         }
-        return _split(_tables(found, scratch), config, shares)
+        return _split(_tables(checked_rows, scratch), config, shares)
     import datasets
 
     rows = {
@@ -338,8 +340,8 @@ def _split(tables: dict[str, Dataset], config: DataConfig, shares: dict[str, flo
 
 
 def _hub_rows(config: DataConfig, task: str, notes: list[str], scratch: Path | None) -> dict[str, Any]:
-    found = {split: partial(_picked, rows, config, task) for split, rows in hub_splits(config, notes).items()}
-    return _row_splits(found, config, task, notes, scratch)
+    sources = {split: partial(_picked, rows, config, task) for split, rows in hub_splits(config, notes).items()}
+    return _row_splits(sources, config, task, notes, scratch)
 
 
 def _picked(rows: Iterable[Row], config: DataConfig, task: str) -> Iterator[Row]:
@@ -378,5 +380,5 @@ def _primer_rows(config: DataConfig, task: str, notes: list[str], scratch: Path 
             raise DataError(f"data.{kind}={count}: {error}; set a smaller number") from error
         for split in list(shares):
             store(split)
-    found = {split: datasets.table.InMemoryTable(pyarrow.concat_tables(parts)) for split, parts in tables.items()}
-    return _split({split: datasets.Dataset(rows) for split, rows in found.items()}, config, {})
+    joined = {split: datasets.table.InMemoryTable(pyarrow.concat_tables(parts)) for split, parts in tables.items()}
+    return _split({split: datasets.Dataset(rows) for split, rows in joined.items()}, config, {})

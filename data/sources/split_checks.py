@@ -39,8 +39,8 @@ def split_notes(splits: dict[str, Dataset], config: DataConfig) -> list[str]:
         double = sum(unit in train.found for unit in rows.units)
         repeated = sum(line in train.found for line in rows.lines)
         if double:
-            own = what != "pairs" or getattr(config, f"{split}_path")
-            fix = "" if own else "; data.split=components splits off pairs that do not"
+            has_own_split = what != "pairs" or getattr(config, f"{split}_path")
+            fix = "" if has_own_split else "; data.split=components splits off pairs that do not"
             total = f"{len(rows.units):,} {what}"
             notes.append(f"{split}: {double:,} of {total} also stand in the training data, and its scores flatter{fix}")
         elif rows.lines and repeated >= _MANY_LINES * len(rows.lines):
@@ -52,8 +52,8 @@ def split_notes(splits: dict[str, Dataset], config: DataConfig) -> list[str]:
     if max(share, 1 - share) >= _SORTED:
         what = "pairs" if "source" in splits["valid"].column_names else "rows"
         size = "longer" if share > 0.5 else "shorter"
-        own = config.valid_path or config.valid_split
-        fix = "" if own else "; if they are split off data sorted by length, set data.split=random"
+        has_own_split = config.valid_path or config.valid_split
+        fix = "" if has_own_split else "; if they are split off data sorted by length, set data.split=random"
         notes.append(
             f"valid: its {what} are {size} than the training {what} ({100 * max(share, 1 - share):.0f} %){fix}"
         )
@@ -69,9 +69,9 @@ def same_files(files: Mapping[str, Iterable[Iterable[TextFile]]]) -> list[str]:
         if split != "train"
     }
     return [
-        f"{split}: {found[0]} also stands in the training data, and its scores flatter"
-        for split, found in double.items()
-        if found
+        f"{split}: {paths[0]} also stands in the training data, and its scores flatter"
+        for split, paths in double.items()
+        if paths
     ]
 
 

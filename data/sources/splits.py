@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def fractions(config: DataConfig, present: Sequence[str]) -> dict[str, float]:
     """Return the fractions of the training data to split off, for splits without files."""
-    wanted = {"valid": config.valid_fraction, "test": config.test_fraction}
-    return {split: share for split, share in wanted.items() if split not in present and share > 0}
+    requested = {"valid": config.valid_fraction, "test": config.test_fraction}
+    return {split: share for split, share in requested.items() if split not in present and share > 0}
 
 
 def contiguous_bounds(total: int, shares: dict[str, float]) -> dict[str, tuple[int, int]]:

@@ -78,11 +78,11 @@ def default_columns_note(columns: Columns, first: dict[str, str], dialect: Diale
     """Return a note on columns read by default; it quotes the first row, which reveals a wrong choice."""
     if any(name != ours for ours, (_, name) in columns.items()):
         return []
-    found = "; ".join(
+    described = "; ".join(
         f"{ours} is column {default_number(ours, dialect) + 1}, which begins with {first[ours][:40]!r}"
         for ours in columns
     )
-    return [f"{found} (change it with data.header=true and {', '.join(key for key, _ in columns.values())})"]
+    return [f"{described} (change it with data.header=true and {', '.join(key for key, _ in columns.values())})"]
 
 
 def dialect_notes(tables: Sequence[tuple[TextFile, str, Dialect]], header: bool) -> list[str]:
@@ -95,7 +95,10 @@ def dialect_notes(tables: Sequence[tuple[TextFile, str, Dialect]], header: bool)
             titles = first if header else dialect.names
             described = f"header: {shorten(', '.join(titles))}" if titles else "no header"
             names.setdefault(f"{dialect.shown}, {described}", []).append(Path(file.path).name)
-    return [f"{files[0]}{f' and {len(files) - 1} more' * (len(files) > 1)}: {found}" for found, files in names.items()]
+    return [
+        f"{files[0]}{f' and {len(files) - 1} more' * (len(files) > 1)}: {description}"
+        for description, files in names.items()
+    ]
 
 
 def shorten(text: str) -> str:
@@ -198,8 +201,8 @@ def _wrong_width(
     width: int,
 ) -> DataError:
     """Return the error for a row with too few or too many cells."""
-    shown = "tab" if dialect.separator == "\t" else dialect.separator
-    cells = f"{len(fields)} cell{'s' * (len(fields) > 1)} separated by {shown}"
+    separator = "tab" if dialect.separator == "\t" else dialect.separator
+    cells = f"{len(fields)} cell{'s' * (len(fields) > 1)} separated by {separator}"
     lines_read = f"line {number}: has {cells}" if last == number else f"lines {number} to {last}: have {cells}"
     content = f"{file.path}, {lines_read} ({shorten(' | '.join(fields))!r})"
     if len(fields) > max(places.values()):
@@ -255,10 +258,10 @@ def pick(row: dict[str, Any], columns: Columns, where: str) -> dict[str, str]:
     """Select our columns of one row; `translation.en` names a nested column. Raises DataError if one is missing."""
     picked = {}
     for ours, (key, name) in columns.items():
-        value, there = column_value(row, name)
-        if not there or isinstance(value, list):
+        value, exists = column_value(row, name)
+        if not exists or isinstance(value, list):
             refuse_chat(row, where)
-        if not there:
+        if not exists:
             raise DataError(missing_column(key, name, where, row))
         picked[ours] = text_of(value, f"{key}={name}: {where}", name)
     return picked
@@ -272,8 +275,8 @@ def column_value(row: Any, name: str) -> tuple[Any, bool]:
     if name in row:
         return row[name], True
     for dot in re.finditer(r"\.", name):
-        value, there = column_value(row.get(name[: dot.start()]), name[dot.end() :])
-        if there:
+        value, exists = column_value(row.get(name[: dot.start()]), name[dot.end() :])
+        if exists:
             return value, True
     return None, False
 

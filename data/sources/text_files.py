@@ -62,10 +62,10 @@ def scan(path: Path, memory: Path, text: bool = True, encoding: str | None = Non
         note = memory / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.json"
         with suppress(FileNotFoundError, ValueError, TypeError):  # not scanned yet, or damaged by a power cut
             return replace(TextFile(**json.loads(note.read_text("utf-8"))), path=str(path))
-        found = _scan(path, encoding) if text else _hashed(path)
+        result = _scan(path, encoding) if text else _hashed(path)
         memory.mkdir(parents=True, exist_ok=True)
-        write_whole(note, json.dumps(asdict(found)).encode(), durable=False)
-        return found
+        write_whole(note, json.dumps(asdict(result)).encode(), durable=False)
+        return result
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except OSError as error:
@@ -79,7 +79,7 @@ def _hashed(path: Path) -> TextFile:
         return TextFile(str(path), hashlib.file_digest(file, "sha256").hexdigest(), 0, 0)
 
 
-def _scan(path: Path, given: str | None) -> TextFile:
+def _scan(path: Path, chosen: str | None) -> TextFile:
     digest = hashlib.sha256()
     characters = newlines = returns = separators = 0
     last = ""
@@ -87,9 +87,9 @@ def _scan(path: Path, given: str | None) -> TextFile:
         block = file.read(_BLOCK)
         digest.update(block)
         encoding, position = marked(block)
-        if given and encoding in (None, "utf-8"):
-            given, encoding = (None, encoding) if _is_utf8(path) else (given, None)
-        encoding = encoding or codecs.lookup(given or "utf-8").name
+        if chosen and encoding in (None, "utf-8"):
+            chosen, encoding = (None, encoding) if _is_utf8(path) else (chosen, None)
+        encoding = encoding or codecs.lookup(chosen or "utf-8").name
         block = block[position:]
         decoder = codecs.getincrementaldecoder(encoding)()
         seen = b""
@@ -101,11 +101,11 @@ def _scan(path: Path, given: str | None) -> TextFile:
                 start = getattr(error, "start", 0)  # missing if UTF-16 has no byte order mark
                 place = f"byte 0x{(held + block)[start : start + 1].hex()} at offset {position - len(held) + start}"
                 raise _not_text(
-                    path, block or seen, max(0, start - len(held)), newlines, place, given and encoding
+                    path, block or seen, max(0, start - len(held)), newlines, place, chosen and encoding
                 ) from error
             seen = block
-            if "\0" in text or (given is None and seven_bit(block)):
-                raise _no_text(path, block, newlines + text.partition("\0")[0].count("\n") + 1, given and encoding)
+            if "\0" in text or (chosen is None and seven_bit(block)):
+                raise _no_text(path, block, newlines + text.partition("\0")[0].count("\n") + 1, chosen and encoding)
             position += len(block)
             returns += text.count("\r\n") + (last == "\r" and text.startswith("\n"))
             characters += len(text)
@@ -136,7 +136,7 @@ def _is_utf8(path: Path) -> bool:
     return False
 
 
-def _not_text(path: Path, block: bytes, start: int, newlines: int, place: str, given: str | None) -> DataError:
+def _not_text(path: Path, block: bytes, start: int, newlines: int, place: str, chosen: str | None) -> DataError:
     """Return the error for bytes that are invalid in an encoding, the chosen one or else UTF-8, at `start` of a block
     after so many newlines."""
     with open_bytes(path) as file:
@@ -145,18 +145,18 @@ def _not_text(path: Path, block: bytes, start: int, newlines: int, place: str, g
     where = f"{path}, line {newlines + block.count(10, 0, start) + 1}"
     text = block.decode(errors="replace")
     bad = text.count("\ufffd")
-    if not given and sum(character > "\x7f" for character in text) > (1 + _RARE) * bad:
+    if not chosen and sum(character > "\x7f" for character in text) > (1 + _RARE) * bad:
         command = f"iconv -c -f UTF-8 -t UTF-8 {shlex.quote(plain_name(path).name)} > {_renamed(path, 'fixed')}"
         return DataError(f"{where}: not UTF-8 ({place}), but the text around it is; to remove such bytes: {command}")
     way = advice(plain_name(path).name, sample[:SAMPLE], has_mark=has_mark)
-    if given:
-        return DataError(f"{where}: not {given} ({place}), as data.encoding says; {way}")
+    if chosen:
+        return DataError(f"{where}: not {chosen} ({place}), as data.encoding says; {way}")
     return DataError(f"{where}: not UTF-8 ({place}); {way}")
 
 
-def _no_text(path: Path, block: bytes, line: int, given: str | None) -> DataError:
+def _no_text(path: Path, block: bytes, line: int, chosen: str | None) -> DataError:
     """Return the error for a block with NUL characters, or in an encoding of seven bits."""
-    if not given and likely(block[:SAMPLE]):
+    if not chosen and likely(block[:SAMPLE]):
         return DataError(f"{path}: not UTF-8; {advice(plain_name(path).name, block[:SAMPLE])}")
     return DataError(
         f"{path}, line {line}: has a NUL character, which no text has; if it is not a binary file, remove them: "

@@ -65,17 +65,19 @@ class BPEDropout:
         left = best[best != _NONE] % count
         ids = ids.copy()
         ids[left] = self._merged[place[left]]
-        kept = np.ones(count, dtype=bool)
-        kept[left + 1] = False
+        remaining = np.ones(count, dtype=bool)
+        remaining[left + 1] = False
         done = np.repeat(best == _NONE, np.diff(starts, append=count))
-        return ids[kept], words[kept], done[kept]
+        return ids[remaining], words[remaining], done[remaining]
 
     def _rows(self, ids: Ints, texts: Ints, longest: int) -> TokenRows:
         """Return the rows of all texts, which `texts` assigns to the tokens."""
         repeated = (ids[1:] == self._unknown) & (ids[:-1] == self._unknown) & (texts[1:] == texts[:-1])
-        kept = np.append(True, ~repeated)[: len(ids)]  # SentencePiece writes one <unk> for a row of unknown characters
-        ids, usual = ids[kept], self._usual
-        drawn = np.bincount(texts[kept], minlength=len(usual.lengths))
+        retained = np.append(True, ~repeated)[
+            : len(ids)
+        ]  # SentencePiece writes one <unk> for a row of unknown characters
+        ids, usual = ids[retained], self._usual
+        drawn = np.bincount(texts[retained], minlength=len(usual.lengths))
         over = drawn > longest
         starts = np.where(over, len(ids) + usual.offsets[:-1], np.cumsum(drawn) - drawn)
         tokens = np.concatenate([ids.astype(usual.tokens.dtype), usual.tokens])
@@ -87,12 +89,12 @@ def _merges(tokenizer: SentencePieceTokenizer) -> tuple[Ints, Ints, Ints]:
     they make; and its rank, by which merges are applied in ascending order."""
     names = tokenizer.text_pieces()  # best first
     ranks = {name: rank for rank, name in enumerate(names)}
-    found = [
+    merges = [
         (names[name[:cut]] * tokenizer.vocab_size + names[name[cut:]], token, ranks[name])
         for name, token in names.items()
         for cut in range(1, len(name))
         if name[:cut] in names and name[cut:] in names
     ]
     beyond = tokenizer.vocab_size**2, 0, 0  # no pair: every search ends at or before it
-    pairs, merged, rank = np.array([*sorted(found), beyond], dtype=np.int64).T
+    pairs, merged, rank = np.array([*sorted(merges), beyond], dtype=np.int64).T
     return pairs, merged, rank

@@ -35,13 +35,13 @@ class HuggingFaceTokenizer(PretrainedTokenizer):
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of many texts, on all cores."""
-        found = self._tokenizer.encode_batch_fast(without_surrogates(texts), add_special_tokens=False)
-        return [one.ids for one in found]
+        encodings = self._tokenizer.encode_batch_fast(without_surrogates(texts), add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
 
     def spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Return the token ids and their spans [start, end) in characters; all bytes of a character have its span."""
-        found = self._tokenizer.encode(*without_surrogates([text]), add_special_tokens=False)
-        return found.ids, found.offsets
+        encoding = self._tokenizer.encode(*without_surrogates([text]), add_special_tokens=False)
+        return encoding.ids, encoding.offsets
 
     @cached_property
     def spellings(self) -> list[str]:
@@ -88,8 +88,8 @@ def steps(decoder: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
     """Yield a decoder of a `tokenizer.json` and the decoders inside it."""
     if decoder is not None:
         yield decoder
-        for each in decoder.get("decoders", ()):
-            yield from steps(each)
+        for inner in decoder.get("decoders", ()):
+            yield from steps(inner)
 
 
 def byte_characters() -> dict[str, bytes]:

@@ -89,8 +89,8 @@ class LossWriter:
     def save(self, path: Path) -> None:
         """Write a file, unless tokens and text agree."""
         if self._found:
-            found = self.losses()
-            np.save(path, np.stack((found.rows, found.positions, found.differences, found.lost)))
+            losses = self.losses()
+            np.save(path, np.stack((losses.rows, losses.positions, losses.differences, losses.lost)))
 
 
 def text_losses(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> Iterator[Loss]:
@@ -125,9 +125,9 @@ def group_loss(tokenizer: Tokenizer, last: int, piece: str, group: Sequence[int]
     known = [token for token in group if token != tokenizer.unk_id]
     if not known:
         return Loss(last, difference, size, len(piece), True)
-    given = tokenizer.unescape(spelled(tokenizer, known).decode("utf-8", errors="replace"))
-    kept = SequenceMatcher(None, piece, given, autojunk=False).get_matching_blocks()
-    same = "".join(piece[block.a : block.a + block.size] for block in kept)
+    decoded = tokenizer.unescape(spelled(tokenizer, known).decode("utf-8", errors="replace"))
+    blocks = SequenceMatcher(None, piece, decoded, autojunk=False).get_matching_blocks()
+    same = "".join(piece[block.a : block.a + block.size] for block in blocks)
     return Loss(last, difference, size - len(same.encode()), len(piece) - len(same), len(known) < len(group))
 
 

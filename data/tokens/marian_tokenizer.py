@@ -54,9 +54,9 @@ class MarianTokenizer(PretrainedTokenizer):
         (text,) = without_surrogates([text])
         tag, rest = self._without_tag(text)
         start = len(text) - len(rest)
-        found = self._processor.encode(rest, return_type="offset_mapping")
-        spans = [(begin + start, end + start) for begin, end in found["offsets"]]
-        return [*tag, *map(self._id, found["pieces"])], [*[(0, start)] * len(tag), *spans]
+        encoded = self._processor.encode(rest, return_type="offset_mapping")
+        spans = [(begin + start, end + start) for begin, end in encoded["offsets"]]
+        return [*tag, *map(self._id, encoded["pieces"])], [*[(0, start)] * len(tag), *spans]
 
     def _id(self, piece: str) -> int:
         return self._ids.get(piece, self.unk_id)
@@ -73,10 +73,10 @@ class MarianTokenizer(PretrainedTokenizer):
     @cached_property
     def spellings(self) -> list[str]:
         """Return the piece of each id; of rows without a piece, `<unused 58101>`."""
-        found = [f"<unused {token}>" for token in range(self.vocab_size)]
+        names = [f"<unused {token}>" for token in range(self.vocab_size)]
         for piece, token in self.vocabulary.items():
-            found[token] = piece
-        return found
+            names[token] = piece
+        return names
 
     def _bytes_of(self) -> list[bytes]:
         return [

@@ -50,8 +50,8 @@ class PretrainedTokenizer(Tokenizer):
     @staticmethod
     def packed(vocab_size: int, ids: Mapping[str, int], special_ids: Iterable[int], **content: Any) -> bytes:
         """Return the file of a tokenizer: the ids of all ROLES, the special ids, and what its class needs."""
-        found = {"vocab_size": vocab_size, **{role: ids[role] for role in ROLES}, "special_ids": sorted(special_ids)}
-        return json.dumps(found | content, ensure_ascii=False).encode()
+        fields = {"vocab_size": vocab_size, **{role: ids[role] for role in ROLES}, "special_ids": sorted(special_ids)}
+        return json.dumps(fields | content, ensure_ascii=False).encode()
 
     @property
     def vocab_size(self) -> int:
@@ -64,10 +64,10 @@ class PretrainedTokenizer(Tokenizer):
 
     @cached_property
     def _bytes(self) -> list[bytes]:
-        found = [b"" if token in self.special_ids else raw for token, raw in enumerate(self._bytes_of())]
+        pieces = [b"" if token in self.special_ids else raw for token, raw in enumerate(self._bytes_of())]
         if self.unk_id >= 0:
-            found[self.unk_id] = "\ufffd".encode()
-        return found
+            pieces[self.unk_id] = "\ufffd".encode()
+        return pieces
 
     def piece_bytes(self, token: int) -> bytes:
         """Return the UTF-8 bytes of a token; empty for special tokens but <unk>."""

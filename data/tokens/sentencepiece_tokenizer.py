@@ -121,8 +121,8 @@ class SentencePieceTokenizer(Tokenizer):
 
     def best_segmentations(self, texts: Sequence[str], count: int) -> list[list[tuple[list[int], float]]]:
         """Return up to `count` segmentations of each text and their log-probabilities, best first (unigram only)."""
-        found = self._processor.NBestEncode([_escape(text) for text in texts], nbest_size=count, out_type=int)
-        return [[(ids, sum(map(self._scores.__getitem__, ids))) for ids in best] for best in found]
+        segmentations = self._processor.NBestEncode([_escape(text) for text in texts], nbest_size=count, out_type=int)
+        return [[(ids, sum(map(self._scores.__getitem__, ids))) for ids in best] for best in segmentations]
 
     def text_pieces(self) -> dict[str, int]:
         """Return the ids of all pieces that are text, by their spelling inside the model, the best first (BPE: in the
@@ -139,9 +139,9 @@ class SentencePieceTokenizer(Tokenizer):
         words, counts = [], []
         ids: dict[str, list[int]] = {}
         for text in texts:
-            found = _WORD.findall(self._processor.normalize(_escape(text)))
-            counts.append(len(found))
-            for word in found:
+            text_words = _WORD.findall(self._processor.normalize(_escape(text)))
+            counts.append(len(text_words))
+            for word in text_words:
                 for character in word:
                     if character not in ids:
                         ids[character] = self._processor.encode(character, out_type=int)
@@ -197,13 +197,13 @@ class SentencePieceTokenizer(Tokenizer):
         spans: list[tuple[int, int]] = []
         start = 0
         for part in segments(_escape(text)):
-            found = self._processor.encode(part, return_type="offset_mapping")
-            offsets = found["offsets"]
+            encoded = self._processor.encode(part, return_type="offset_mapping")
+            offsets = encoded["offsets"]
             # SentencePiece gives all bytes of a character except the last an empty span before it.
             for index in range(len(offsets) - 2, -1, -1):
-                if offsets[index][0] == offsets[index][1] and self._processor.is_byte(found["ids"][index]):
+                if offsets[index][0] == offsets[index][1] and self._processor.is_byte(encoded["ids"][index]):
                     offsets[index] = offsets[index + 1]
-            ids += found["ids"]
+            ids += encoded["ids"]
             spans += [(begin + start, end + start) for begin, end in offsets]
             start += len(part)
         if _NEEDS_ESCAPE.search(text):

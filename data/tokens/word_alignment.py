@@ -16,10 +16,10 @@ def project(
     `alignment` holds [source start, source end, target start, target end] in characters; `source` and `target` are the
     token spans (`Tokenizer.spans`). Returns sorted, distinct pairs (source token, target token).
     """
-    found = set()
+    links = set()
     for a, b, c, d in alignment:
-        found |= {(i, j) for i in _within(source, a, b) for j in _within(target, c, d)}
-    return sorted(found)
+        links |= {(i, j) for i in _within(source, a, b) for j in _within(target, c, d)}
+    return sorted(links)
 
 
 def _within(tokens: Sequence[Span], start: int, end: int) -> list[int]:
@@ -33,22 +33,22 @@ def possible(links: Collection[tuple[int, int]], sources: int, targets: int) -> 
     links of the preceding word, an English article shares the links of the following word. `links` are pairs of indices
     (source word, target word); `sources` and `targets` are the numbers of words.
     """
-    found = set(links)
-    linked = {target for _, target in found}
+    result = set(links)
+    linked = {target for _, target in result}
     home = -1
     for target in range(targets):
         if target in linked:
             home = target
         else:
-            found |= {(source, target) for source, other in links if other == home}
+            result |= {(source, target) for source, other in links if other == home}
     linked = {source for source, _ in links}
     home = sources
     for source in reversed(range(sources)):
         if source in linked:
             home = source
         else:
-            found |= {(source, target) for other, target in found.copy() if other == home}
-    return found
+            result |= {(source, target) for other, target in result.copy() if other == home}
+    return result
 
 
 def groups(words: Sequence[Span], tokens: Sequence[Span]) -> list[list[int]]:

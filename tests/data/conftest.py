@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,21 @@ def pairs(config: DataConfig, split: str = "train") -> list[tuple[str, str]]:
     """Return the rows of a split of sentence pairs, as (source, target)."""
     rows = load_rows(config, "translate")[split]
     return list(zip(rows["source"][:], rows["target"][:], strict=True))
+
+
+def all_pairs(config: DataConfig) -> list[tuple[str, str]]:
+    """Return the pairs of the training and the validation split, in the order of the file."""
+    return pairs(config) + pairs(config, "valid")
+
+
+def tsv(rows: Iterable[Sequence[object]]) -> str:
+    """Return the text of a table without a header."""
+    return "".join("\t".join(map(str, row)) + "\n" for row in rows)
+
+
+def side(rows: Iterable[tuple[str, str]], index: int) -> str:
+    """Return the text of one of two aligned files."""
+    return "".join(f"{row[index]}\n" for row in rows)
 
 
 def write(path: Path, content: str | bytes) -> Path:

@@ -15,9 +15,9 @@ import pytest
 from data.cache import cached_folder
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
-from data.sources.text_files import _REMEMBER, scan
+from data.sources.text_files import scan
 from data.token_cache import prepare
-from tests.data.conftest import made_pairs, made_text
+from tests.data.conftest import made_pairs, made_text, write
 
 CHAR = TokenizerConfig(kind="char")
 Config = Callable[..., DataConfig]
@@ -33,7 +33,7 @@ def stored(cache: str) -> dict[str, int]:
     }
 
 
-def test_a_second_start_makes_nothing_again(tmp_path: Path, text_config: Config) -> None:
+def test_second_start_reuses_the_cache(tmp_path: Path, text_config: Config) -> None:
     """Guards the cache: the same content under another name and folder is found; a changed byte rebuilds everything."""
     path = tmp_path / "book.txt"
     path.write_text(made_text(), "utf-8")
@@ -61,8 +61,7 @@ def test_a_second_start_makes_nothing_again(tmp_path: Path, text_config: Config)
 
 def test_settings_that_change_the_tokens_miss_the_cache(tmp_path: Path, text_config: Config) -> None:
     """Guards against stale tokens after a change of settings."""
-    (tmp_path / "book.txt").write_text(made_text(), "utf-8")
-    config = text_config(tmp_path / "book.txt")
+    config = text_config(write(tmp_path / "book.txt", made_text()))
     base = prepare("gpt", config, CHAR, 8, seed=0)
     assert prepare("gpt", replace(config, valid_fraction=0.2), CHAR, 8, seed=0).size("train") < base.size("train")
     assert prepare("gpt", config, TokenizerConfig(kind="bpe", vocab_size=100), 8, seed=0).size("train") < base.size(
@@ -74,7 +73,7 @@ def test_settings_that_change_the_tokens_miss_the_cache(tmp_path: Path, text_con
     )
 
 
-def test_the_key_tells_whether_training_would_see_the_same(
+def test_training_key_changes_only_with_the_batches(
     tmp_path: Path, text_config: Config, pairs_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards resume: changed training rows, order or tokenizer are detected; another path, a longer validation split or
@@ -116,36 +115,38 @@ def test_the_key_tells_whether_training_would_see_the_same(
     )
 
 
-def test_large_files_are_recognised_by_size_and_time(tmp_path: Path) -> None:
+@pytest.fixture
+def large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a file that counts as large, so that its scan is stored."""
+    monkeypatch.setattr("data.sources.text_files._REMEMBER", 800)
+    return write(tmp_path / "large.txt", b"abcdefg\n" * 100)
+
+
+def test_large_files_are_recognised_by_size_and_time(tmp_path: Path, large_file: Path) -> None:
     """Guards against rereading huge files on every start; a new modification time causes a new scan."""
-    path = tmp_path / "large.txt"
-    path.write_bytes(b"abcdefg\n" * (_REMEMBER // 8))
-    first = scan(path, tmp_path / "scans")
-    assert first.lines == _REMEMBER // 8
-    content = path.stat()
-    with path.open("r+b") as file:
+    first = scan(large_file, tmp_path / "scans")
+    assert first.lines == 100
+    status = large_file.stat()
+    with large_file.open("r+b") as file:
         file.write(b"X")
-    os.utime(path, ns=(content.st_atime_ns, content.st_mtime_ns))
-    assert scan(path, tmp_path / "scans") == first
-    os.utime(path, ns=(content.st_atime_ns, content.st_mtime_ns + 1))
-    assert scan(path, tmp_path / "scans").sha256 != first.sha256
+    os.utime(large_file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert scan(large_file, tmp_path / "scans") == first
+    os.utime(large_file, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    assert scan(large_file, tmp_path / "scans").sha256 != first.sha256
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("left", ["", "{}", "[]", '{"path": "x'])
-def test_what_was_noted_of_a_large_file_is_found_again_where_the_note_is_damaged(tmp_path: Path, left: str) -> None:
+@pytest.mark.parametrize("damaged", ["", "{}", "[]", '{"path": "x'])
+def test_damaged_scan_is_replaced(tmp_path: Path, large_file: Path, damaged: str) -> None:
     """Guards against a traceback of the JSON parser on every start after a power failure."""
-    path = tmp_path / "large.txt"
-    path.write_bytes(b"abcdefg\n" * (_REMEMBER // 8))
-    first = scan(path, tmp_path / "scans")
-    (note,) = (tmp_path / "scans").iterdir()
-    whole = note.read_text("utf-8")
-    note.write_text(left, "utf-8")
-    assert scan(path, tmp_path / "scans") == first
-    assert note.read_text("utf-8") == whole
+    first = scan(large_file, tmp_path / "scans")
+    (stored_scan,) = (tmp_path / "scans").iterdir()
+    whole = stored_scan.read_text("utf-8")
+    stored_scan.write_text(damaged, "utf-8")
+    assert scan(large_file, tmp_path / "scans") == first
+    assert stored_scan.read_text("utf-8") == whole
 
 
-def test_a_failed_build_leaves_nothing_and_is_tried_again(tmp_path: Path) -> None:
+def test_failed_build_leaves_no_folder(tmp_path: Path) -> None:
     """Guards against incomplete data after a crash or a full disk."""
 
     def fail(folder: Path) -> None:
@@ -161,7 +162,7 @@ def test_a_failed_build_leaves_nothing_and_is_tried_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_processes_that_start_together_share_one_preparation(tmp_path: Path) -> None:
+def test_concurrent_processes_prepare_once(tmp_path: Path) -> None:
     """Guards torchrun and sweeps: one process builds, the others wait and use the result."""
     (tmp_path / "book.txt").write_text(made_text(), "utf-8")
     program = (
@@ -185,8 +186,10 @@ def test_processes_that_start_together_share_one_preparation(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["text", "jsonl"])
-def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "stops"), [("text", ("lines", "_sample", "encode_batch")), ("jsonl", ("text_of",))], ids=["text", "jsonl"]
+)
+def test_interrupted_preparation_leaves_no_files(tmp_path: Path, kind: str, stops: tuple[str, ...]) -> None:
     """Guards Ctrl-C during preparation: no temporary folder remains in the cache or in the system's folder; warnings
     are errors."""
     lines = made_text().splitlines()
@@ -220,7 +223,7 @@ def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(tmp_
             timeout=120,
         )
 
-    for stop in ("text_of" if kind == "jsonl" else "lines", "_sample", "encode_batch"):
+    for stop in stops:
         interrupted = start(stop)
         assert interrupted.returncode != 0
         assert interrupted.stderr.strip().endswith("KeyboardInterrupt")
@@ -232,7 +235,7 @@ def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(tmp_
     assert whole.stdout.startswith("train ")
 
 
-def test_the_cache_may_lie_in_the_home_folder(
+def test_cache_path_expands_the_home_folder(
     tmp_path: Path, text_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards `~` in data.cache, which the shell does not expand after `=`."""

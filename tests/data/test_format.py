@@ -13,7 +13,7 @@ from data.config import DataConfig, TokenizerConfig
 from data.primer import rows
 from data.token_cache import prepare
 from data.tokens.loading import load_tokenizer
-from tests.data.conftest import load_rows, made_pairs, made_text, write
+from tests.data.conftest import load_rows, made_pairs, made_text, tsv, write
 
 PREPARED = {
     "text": "552f63d15073f784",
@@ -50,10 +50,10 @@ def prepared_digest(task: str, data: DataConfig, tokenizer: TokenizerConfig) -> 
 
 
 @pytest.mark.parametrize("kind", PREPARED)
-def test_changed_data_have_a_new_format(kind: str, tmp_path: Path) -> None:
+def test_prepared_data_digest_is_pinned(kind: str, tmp_path: Path) -> None:
     """Guards against training that continues with data prepared by an older version under the same key."""
     text = write(tmp_path / "text" / "book.txt", made_text() + "\n猫が\tsat.\n")
-    table = "".join(f"{en}\t{ja}\n" for en, ja in made_pairs())
+    table = tsv(made_pairs())
     pairs = write(tmp_path / "pairs" / "all.tsv", table + "no target\t\n")
     task, data, tokenizer = {
         "text": ("gpt", DataConfig("text", str(text)), TokenizerConfig("bpe", 120)),
@@ -72,7 +72,7 @@ def test_changed_data_have_a_new_format(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", CORPUS)
-def test_a_changed_corpus_has_a_new_number(kind: str) -> None:
+def test_corpus_digest_is_pinned(kind: str) -> None:
     """Guards the same for the built-in corpus, and that its rows do not depend on the Python version or the hash
     seed."""
     found = digest(rows(kind, 4000, seed=1))

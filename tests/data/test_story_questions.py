@@ -62,14 +62,14 @@ def test_answers_repeat_a_mention_in_the_story() -> None:
 
 
 @pytest.mark.parametrize("name", HEURISTICS)
-def test_no_position_answers_the_questions(name: str) -> None:
+def test_position_heuristics_answer_few_questions(name: str) -> None:
     """Guards against answers that are mostly the first or the last noun, which a model could give without reading."""
     shares = [share(answer, HEURISTICS[name]) for _, _, answer, _ in asked()]
     assert len(shares) > 2000
     assert 0.35 < sum(shares) / len(shares) <= AT_MOST
 
 
-def test_nor_does_the_noun_that_the_question_leaves_out() -> None:
+def test_exclusion_heuristic_answers_few_questions() -> None:
     """Guards against questions such as 'Whom did Emi thank?', which anybody answers who knows the names of the two."""
     shares = []
     for question, _, answer, row in asked():
@@ -89,7 +89,7 @@ def test_a_question_has_one_answer() -> None:
             assert all(name in row["names"][answer.antecedent] for name in names), (question, row["text"])
 
 
-def test_what_the_plot_says_is_the_answer() -> None:
+def test_answers_follow_the_plot() -> None:
     """Guards the gold labels where the pronoun alone does not tell: 'lent … because she was kind' is the owner, who is
     the first person of the story."""
     found = {"kind": 0, "want": 0}
@@ -113,7 +113,7 @@ def test_every_split_has_questions() -> None:
         assert sum(bool(row["questions"]) for row in of_split) > 0.5 * len(of_split)
 
 
-def test_japanese_asks_and_answers_too() -> None:
+def test_japanese_side_has_the_same_questions() -> None:
     """Guards the Japanese side: as many questions, each followed by an answer with です."""
     for row in stories():
         found = re.findall(r"[^。]*(?:誰|何)[^。]*か。([^。]+)です。", row["japanese"])

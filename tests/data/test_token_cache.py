@@ -14,7 +14,7 @@ from data.errors import DataError
 from data.token_cache import prepare
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.training_data import PreparedPairs, PreparedText
-from tests.data.conftest import made_pairs, made_text, write
+from tests.data.conftest import made_pairs, made_text, tsv, write
 
 CHAR = TokenizerConfig(kind="char")
 Config = Callable[..., DataConfig]
@@ -22,7 +22,7 @@ Config = Callable[..., DataConfig]
 
 def write_pairs(folder: Path, train: list[tuple[str, str]], valid: list[tuple[str, str]]) -> None:
     for name, rows in (("train", train), ("valid", valid)):
-        (folder / f"{name}.tsv").write_text("".join(f"{en}\t{ja}\n" for en, ja in rows), "utf-8")
+        (folder / f"{name}.tsv").write_text(tsv(rows), "utf-8")
 
 
 def all_tokens(prepared: PreparedText, split: str) -> list[int]:
@@ -34,7 +34,7 @@ def predicted(prepared: PreparedText, split: str) -> list[int]:
     return [token for batch in prepared.evaluation(split, 4) for token in batch.targets.flatten().tolist()]
 
 
-def test_text_is_one_token_per_character_and_counted(tmp_path: Path, text_config: Config) -> None:
+def test_character_tokens_and_byte_counts(tmp_path: Path, text_config: Config) -> None:
     """Guards the sizes behind bits per byte: characters, bytes (猫 has three), and the text itself."""
     text = "猫 sat.\n" * 50
     (tmp_path / "train.txt").write_text(text, "utf-8")
@@ -51,7 +51,6 @@ def test_text_is_one_token_per_character_and_counted(tmp_path: Path, text_config
 def test_whole_words_are_tokens_between_two_spaces(tmp_path: Path, text_config: Config) -> None:
     """Guards the random sequences on which heads are measured: no parts of words where the vocabulary has words, and
     every token of the text where it has characters."""
-    (tmp_path / "book.txt").write_text(made_text(), "utf-8")
     data = prepare("gpt", DataConfig(stories=1000), TokenizerConfig("bpe", 600), 8, seed=0)
     words = set(data.tokenizer.pieces(data.whole_words))
     assert len(words) >= 100
@@ -59,7 +58,7 @@ def test_whole_words_are_tokens_between_two_spaces(tmp_path: Path, text_config: 
     parts = set(data.tokenizer.pieces(range(data.tokenizer.vocab_size))) - words
     assert {"ing", "▁"} & parts
     assert not {piece for piece in words if not piece.startswith("▁")}
-    characters = prepare("gpt", text_config(tmp_path / "book.txt"), CHAR, 8, seed=0)
+    characters = prepare("gpt", text_config(write(tmp_path / "book.txt", made_text())), CHAR, 8, seed=0)
     assert characters.whole_words == list(range(4, characters.tokenizer.vocab_size))
 
 
@@ -67,8 +66,7 @@ def test_every_character_of_a_text_is_predicted(tmp_path: Path, text_config: Con
     """Guards the first character of each split, and generation without a prompt: the eos from which it starts precedes
     the text."""
     text = made_text()
-    (tmp_path / "book.txt").write_text(text, "utf-8")
-    data = prepare("gpt", text_config(tmp_path / "book.txt", test_fraction=0.1), CHAR, 8, seed=0)
+    data = prepare("gpt", text_config(write(tmp_path / "book.txt", text), test_fraction=0.1), CHAR, 8, seed=0)
     assert "".join(data.tokenizer.decode(predicted(data, split)) for split in data.splits) == text
     for split in data.splits:
         assert all_tokens(data, split)[0] == data.tokenizer.eos_id
@@ -89,10 +87,9 @@ def test_each_document_is_preceded_by_eos(tmp_path: Path, text_config: Config) -
     assert data.texts("train", 3, length=100) == ["one.", "two\nlines.", "three."]
 
 
-def test_passages_stand_in_where_documents_are_few(tmp_path: Path, text_config: Config) -> None:
+def test_sample_texts_of_one_long_document_are_passages(tmp_path: Path, text_config: Config) -> None:
     """Guards prompts from a single long text: passages spread over it."""
-    (tmp_path / "book.txt").write_text(made_text(), "utf-8")
-    data = prepare("gpt", text_config(tmp_path / "book.txt"), CHAR, 16, seed=0)
+    data = prepare("gpt", text_config(write(tmp_path / "book.txt", made_text())), CHAR, 16, seed=0)
     passages = data.texts("train", 3)
     assert len(set(passages)) == 3
     assert all(len(passage) == 16 and passage in made_text() for passage in passages)
@@ -134,7 +131,7 @@ def test_streamed_tables_give_the_same_tokens(tmp_path: Path, text_config: Confi
         assert all_tokens(streamed, split) == all_tokens(loaded, split)
 
 
-def test_only_the_training_split_shapes_the_tokenizer(
+def test_tokenizer_depends_on_the_training_split_only(
     tmp_path: Path, text_config: Config, pairs_config: Config
 ) -> None:
     """Guards valid evaluation: the tokenizer does not depend on validation and test text."""
@@ -160,7 +157,7 @@ def test_only_the_training_split_shapes_the_tokenizer(
     assert models[0] == models[1]
 
 
-def test_sizes_are_told_in_rounded_numbers(tmp_path: Path, text_config: Config, pairs_config: Config) -> None:
+def test_summary_has_rounded_sizes(tmp_path: Path, text_config: Config, pairs_config: Config) -> None:
     """Guards the logged summary of the data for both tasks, and the list of tokenizers."""
     (tmp_path / "train.txt").write_text("a cat sat. " * 4000, "utf-8")
     (tmp_path / "valid.txt").write_text("a cat", "utf-8")
@@ -178,7 +175,7 @@ def test_sizes_are_told_in_rounded_numbers(tmp_path: Path, text_config: Config, 
 
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
-def test_given_tokenizers_are_used_as_they_are(
+def test_given_tokenizers_are_not_retrained(
     tmp_path: Path, text_config: Config, pairs_config: Config, task: str
 ) -> None:
     """Guards resume and init_from: ids keep their meaning although a new tokenizer would differ."""
@@ -201,7 +198,9 @@ def test_given_tokenizers_are_used_as_they_are(
         assert alone.source_tokenizer is alone.target_tokenizer
 
 
-def test_what_is_left_out_is_told(tmp_path: Path, pairs_config: Config, caplog: pytest.LogCaptureFixture) -> None:
+def test_notes_list_skipped_pairs_also_from_the_cache(
+    tmp_path: Path, pairs_config: Config, caplog: pytest.LogCaptureFixture
+) -> None:
     """Guards against silent loss, also in a second run that prepares nothing, and against repeated notes: the caller
     logs them."""
     write_pairs(tmp_path, [*made_pairs(), ("empty", "")], made_pairs(9))
@@ -213,15 +212,7 @@ def test_what_is_left_out_is_told(tmp_path: Path, pairs_config: Config, caplog: 
     assert caplog.messages == []
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_empty_lines_are_counted(tmp_path: Path, text_config: Config, streaming: bool) -> None:
-    """Guards against lines that are no documents and are left out silently."""
-    (tmp_path / "book.txt").write_text("\n".join(made_text(90).splitlines()) + "\n\n\n", "utf-8")
-    config = text_config(tmp_path / "book.txt", rows="line", streaming=streaming)
-    assert "train: 2 empty rows were left out" in prepare("gpt", config, CHAR, 8, 0).notes
-
-
-def test_a_tokenizer_trained_on_a_part_of_the_text_says_so(
+def test_note_on_a_sampled_tokenizer_text(
     tmp_path: Path, pairs_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against text that is sampled silently, also where the tokenizer comes from the cache."""
@@ -248,7 +239,7 @@ def test_preparing_is_quiet_without_a_terminal(
     assert written.out == written.err == ""
 
 
-def test_batches_move_between_devices_whole(tmp_path: Path, pairs_config: Config) -> None:
+def test_batch_to_device_keeps_all_fields(tmp_path: Path, pairs_config: Config) -> None:
     """Guards Batch.to: optional tensors stay None, and the model's inputs keep their order."""
     write_pairs(tmp_path, made_pairs(), made_pairs(9))
     batch = prepare("translate", pairs_config(tmp_path), CHAR, 80, 0).training().next_batch()
@@ -260,7 +251,7 @@ def test_batches_move_between_devices_whole(tmp_path: Path, pairs_config: Config
     assert torch.equal(batch.to("cpu").targets, batch.targets)
 
 
-def test_an_evaluation_takes_a_part_of_a_large_validation_split(tmp_path: Path, text_config: Config) -> None:
+def test_large_validation_text_is_subsampled(tmp_path: Path, text_config: Config) -> None:
     """Guards huge texts, whose validation would take most of the time: fixed passages from the whole split, with their
     exact bytes; a split within the limit and a test split are used completely."""
     (tmp_path / "book.txt").write_text(made_text(2000).replace("fox", "é\t\u2581"), "utf-8")
@@ -285,7 +276,7 @@ def test_an_evaluation_takes_a_part_of_a_large_validation_split(tmp_path: Path, 
     assert (predicted(exact, "valid"), exact.bytes("valid")) == (predicted(whole, "valid"), whole.bytes("valid"))
 
 
-def test_an_evaluation_takes_a_part_of_many_pairs(tmp_path: Path, pairs_config: Config) -> None:
+def test_large_validation_pairs_are_subsampled(tmp_path: Path, pairs_config: Config) -> None:
     """Guards large parallel corpora: fixed pairs from the whole split, with their exact bytes."""
     write_pairs(tmp_path, made_pairs(), made_pairs(200))
     whole = prepare("translate", pairs_config(tmp_path), CHAR, 60, 0)
@@ -321,15 +312,15 @@ def test_lengths_of_training_are_those_of_the_batches(both: bool, tmp_path: Path
     assert max(map(max, found)) > 1.3 * sum(map(sum, found)) / (2 * len(found)), "the point is short pairs"
 
 
-def test_a_few_pairs_train_and_are_told(tmp_path: Path, pairs_config: Config) -> None:
+def test_few_pairs_are_noted(tmp_path: Path, pairs_config: Config) -> None:
     """Guards a minimal command on a file of thirty pairs."""
-    (tmp_path / "a.tsv").write_text("".join(f"{en}\t{ja}\n" for en, ja in made_pairs(30)), "utf-8")
+    (tmp_path / "a.tsv").write_text(tsv(made_pairs(30)), "utf-8")
     few = prepare("translate", pairs_config(tmp_path / "a.tsv"), TokenizerConfig(kind="unigram"), 128, seed=0)
     assert "train: only 27 pairs: " in " ".join(few.notes)
     assert 40 < few.source_tokenizer.vocab_size < 60
 
 
-def test_a_very_small_text_trains_and_is_told(tmp_path: Path, text_config: Config) -> None:
+def test_very_small_text_is_noted(tmp_path: Path, text_config: Config) -> None:
     """Guards a minimal command on a page of text: the default vocabulary fits, and a note warns of overfitting."""
     config = text_config(write(tmp_path / "page.txt", made_text(30)))
     page = prepare("gpt", config, TokenizerConfig(kind="bpe"), 128, seed=0)
@@ -345,13 +336,10 @@ def test_a_very_small_text_trains_and_is_told(tmp_path: Path, text_config: Confi
     assert prepare("gpt", config, TokenizerConfig(kind="bpe", vocab_size=64), 128, seed=0).tokenizer.vocab_size == 64
 
 
-def test_gold_labels_come_with_the_corpora_that_have_them(
-    tmp_path: Path, text_config: Config, pairs_config: Config
-) -> None:
+def test_gold_labels_only_of_the_built_in_corpus(tmp_path: Path, text_config: Config, pairs_config: Config) -> None:
     """Guards the scores of heads and pronouns: they are measured only on corpora with gold labels."""
-    write(tmp_path / "book.txt", made_text())
     write_pairs(tmp_path, made_pairs(), made_pairs(20))
-    assert prepare("gpt", text_config(tmp_path / "book.txt"), CHAR, 8, seed=0).gold("valid") is None
+    assert prepare("gpt", text_config(write(tmp_path / "book.txt", made_text())), CHAR, 8, seed=0).gold("valid") is None
     assert prepare("translate", pairs_config(tmp_path), CHAR, 80, seed=0).gold("valid") is None
 
     embedded = DataConfig(stories=100, sentences=100, cache=str(tmp_path / "cache"))

@@ -37,7 +37,7 @@ def habit(chooser: Chooser) -> Draft:
     return sentence(chooser.event(chooser.pick(usual("present")), Mode("present")))
 
 
-PLANNED = [one for one in usual("future") if one.english not in ("see", "touch", "throw")]
+PLANNED = [action for action in usual("future") if action.english not in ("see", "touch", "throw")]
 """Verbs without the actions that nobody announces for tomorrow."""
 CASUAL = ("I", "he", "she", "we", "they")
 """Pronouns that can have a contraction."""
@@ -45,7 +45,7 @@ CASUAL = ("I", "he", "she", "we", "they")
 
 def by_people(options: Sequence[Verb]) -> list[Verb]:
     """Return the verbs that can have a person as their subject."""
-    return [one for one in options if "person" in one.subject]
+    return [action for action in options if "person" in action.subject]
 
 
 @construction(1.5)
@@ -57,8 +57,8 @@ def future_event(chooser: Chooser) -> Draft:
 @construction(1.5)
 def ongoing(chooser: Chooser) -> Draft:
     """Statement about an ongoing event. Example: The boy is running in the park. - 男の子は公園で走っています。"""
-    one = chooser.pick(verbs(without=("punctual", "stative")))
-    return sentence(chooser.event(one, Mode(chooser.pick(("present", "past")), modality="progressive"), timed=0.0))
+    action = chooser.pick(verbs(without=("punctual", "stative")))
+    return sentence(chooser.event(action, Mode(chooser.pick(("present", "past")), modality="progressive"), timed=0.0))
 
 
 @construction(2.0)
@@ -71,17 +71,17 @@ def negation(chooser: Chooser) -> Draft:
 @construction(0.8)
 def casual_plan(chooser: Chooser) -> Draft:
     """Plan in casual style (plain Japanese). Example: She'll go to the zoo tomorrow. - 彼女は明日動物園へ行く。"""
-    one = chooser.pick(by_people(PLANNED))
+    action = chooser.pick(by_people(PLANNED))
     subject = noun_phrases.pronoun(chooser.pick(CASUAL))
-    return sentence(chooser.event(one, Mode("future", contracted=True), subject, timed=1.0))
+    return sentence(chooser.event(action, Mode("future", contracted=True), subject, timed=1.0))
 
 
 @construction(0.8)
 def casual_ongoing(chooser: Chooser) -> Draft:
     """Statement about an ongoing event in casual style. Example: I'm reading a book. - 私は本を読んでいる。"""
-    one = chooser.pick(by_people(verbs(without=("punctual", "stative"))))
+    action = chooser.pick(by_people(verbs(without=("punctual", "stative"))))
     subject = noun_phrases.pronoun(chooser.pick(CASUAL))
-    return sentence(chooser.event(one, Mode("present", modality="progressive", contracted=True), subject, timed=0.0))
+    return sentence(chooser.event(action, Mode("present", modality="progressive", contracted=True), subject, timed=0.0))
 
 
 @construction(1.2)
@@ -104,13 +104,13 @@ def too(chooser: Chooser) -> Draft:
 @construction(1.0)
 def journey(chooser: Chooser) -> Draft:
     """Statement about a journey. Example: Leo walked from the station to the park. - レオは駅から公園まで歩きました。"""
-    one = verb(chooser.pick(("walk", "run")))
+    action = verb(chooser.pick(("walk", "run")))
     start, goal = chooser.pair([place for place in nouns("visit") if not place.kinds & {"waters", "climb"}])
     complements = [marked(chooser.goal(start), "from", "から", 1, 5), marked(chooser.goal(goal), "to", "まで", 2, 7)]
     if chooser.chance(0.4):
         complements.append(chooser.time("past"))
-    subject = chooser.subject(one.subject)
-    return sentence(Clause(verb_head(one), subject, Mode("past", chooser.chance(0.15)), tuple(complements)))
+    subject = chooser.subject(action.subject)
+    return sentence(Clause(verb_head(action), subject, Mode("past", chooser.chance(0.15)), tuple(complements)))
 
 
 def clock(hour: int) -> NounPhrase:
@@ -121,10 +121,12 @@ def clock(hour: int) -> NounPhrase:
 @construction(0.8)
 def hours(chooser: Chooser) -> Draft:
     """Statement about an activity between two hours. Example: Ken worked from nine to five. - ケンは九時から五時まで働きました。"""
-    one = chooser.pick([one for one in verbs(without=("punctual", "rare", "stative")) if one.english in LASTING])
+    action = chooser.pick(
+        [action for action in verbs(without=("punctual", "rare", "stative")) if action.english in LASTING]
+    )
     start = 1 + int(chooser.chance(0.5)) + int(chooser.chance(0.5)) * 6
     end = start + 1 + int(chooser.chance(0.5))
-    clause = chooser.event(one, Mode("past"), timed=0.0, placed=0.0, counted=0.0)
+    clause = chooser.event(action, Mode("past"), timed=0.0, placed=0.0, counted=0.0)
     span = (marked(clock(start), "from", "から", 5, 1), marked(clock(end), "to", "まで", 6, 1))
     clause.complements = (*clause.complements, *span)
     return sentence(clause)
@@ -137,13 +139,13 @@ DAYS = ("yesterday", "this morning", "last night")
 @construction(0.8)
 def at_hour(chooser: Chooser) -> Draft:
     """Statement about an event at an hour. Example: Anna got up at seven this morning. - アンナは今朝七時に起きました。"""
-    one = verb(chooser.pick(("get up", "come to", "go to", "arrive at", "eat", "call", "meet", "close", "open")))
-    clause = chooser.event(one, Mode("past"), timed=0.0, placed=0.0, counted=0.0)
+    action = verb(chooser.pick(("get up", "come to", "go to", "arrive at", "eat", "call", "meet", "close", "open")))
+    clause = chooser.event(action, Mode("past"), timed=0.0, placed=0.0, counted=0.0)
     while any(c.entry in CITIES for c in clause.complements):  # nobody came to Japan at six
-        clause = chooser.event(one, Mode("past"), timed=0.0, placed=0.0, counted=0.0)
+        clause = chooser.event(action, Mode("past"), timed=0.0, placed=0.0, counted=0.0)
     early = 5
     if chooser.chance(0.5):
-        days = DAYS[:2] if one.english == "get up" else DAYS
+        days = DAYS[:2] if action.english == "get up" else DAYS
         day = chooser.pick([time for time in TIMES if time.english in days])
         clause.complements = (*clause.complements, when(day))
         early = 7 if day.english == "last night" else 5
@@ -228,7 +230,7 @@ def having(chooser: Chooser) -> Draft:
     """Statement about a possession. Example: Jun has two dogs. - ジュンは犬を二匹飼っています。"""
     barred = {"top", "hat", "foot", "plant", "furniture", "dishes"}
     noun = chooser.pick([noun for noun in nouns("pet", "goods") if noun.plural and not noun.kinds & barred])
-    one = verb("have", noun)
+    action = verb("have", noun)
     subject = chooser.subject(("named",))
     mode = Mode(chooser.pick(("present", "past")), chooser.chance(0.2))
     phrase = chooser.thing(noun, owned=False, counted=0.0 if mode.negative else 0.5)
@@ -236,4 +238,4 @@ def having(chooser: Chooser) -> Draft:
         phrase = common(noun, "a", *chooser.describe(noun, 0.4))
     elif mode.negative:
         phrase = common(noun, "a")
-    return sentence(Clause(verb_head(one), subject, mode, (marked(phrase, "", one.particle, 0, 7),)))
+    return sentence(Clause(verb_head(action), subject, mode, (marked(phrase, "", action.particle, 0, 7),)))

@@ -27,24 +27,24 @@ def again(phrase: NounPhrase) -> NounPhrase:
     return pronoun(phrase.pronoun, phrase.referent, dropped=True)
 
 
-def particular(chooser: Chooser, one: Verb, entry: Noun, *, known: bool = False) -> NounPhrase:
+def particular(chooser: Chooser, action: Verb, entry: Noun, *, known: bool = False) -> NounPhrase:
     """Build an object without adjective for later pronouns: a bag, the bag, this bag. `known`: definite."""
-    if one.english == "go to":
+    if action.english == "go to":
         return chooser.goal(entry)
     if known:
         return common(entry, chooser.pick(("the", "the", "this", "that")) if entry.plural else "the")
-    if "instrument" in entry.kinds or one.english == "sit on":
+    if "instrument" in entry.kinds or action.english == "sit on":
         return common(entry)
     return chooser.thing(entry, owned=False, described=0.0)
 
 
-def acting(doer: NounPhrase, one: Verb, thing: NounPhrase | None, mode: Mode) -> Clause:
+def acting(doer: NounPhrase, action: Verb, thing: NounPhrase | None, mode: Mode) -> Clause:
     """Build a clause of a subject, a verb and an optional object."""
-    complements = (marked(thing, "", one.particle, 0, 7),) if thing else ()
-    return Clause(verb_head(one), doer, mode, complements)
+    complements = (marked(thing, "", action.particle, 0, 7),) if thing else ()
+    return Clause(verb_head(action), doer, mode, complements)
 
 
-def aside(clause: Clause, said: Parts, *, about: NounPhrase) -> Parts:
+def aside(clause: Clause, adverbial: Parts, *, about: NounPhrase) -> Parts:
     """Return the Japanese main clause with an adverbial clause `about` its subject or its object.
 
     A shared subject appears once, as the topic of both clauses. An object appears in the adverbial clause only. If the
@@ -52,9 +52,9 @@ def aside(clause: Clause, said: Parts, *, about: NounPhrase) -> Parts:
     """
     topic = (*clause.subject.japanese, Word("は"))
     if about is clause.subject:
-        return (*topic, *said, *clause.japanese(topic=None))
+        return (*topic, *adverbial, *clause.japanese(topic=None))
     named = tuple(complement for complement in clause.complements if complement.of is about.referent)
-    return (*about.japanese, Word("が"), *said, *topic, *clause.japanese(topic=None, skip=named))
+    return (*about.japanese, Word("が"), *adverbial, *topic, *clause.japanese(topic=None, skip=named))
 
 
 # Reasons and conditions
@@ -73,23 +73,23 @@ def caused(
     cause = chooser.pick([cause for cause in lexicon.REASONS if negated or not cause.negative])
     doer, thing = protagonist(chooser), None
     if cause.object is None:
-        one = verb(cause.verb)
+        action = verb(cause.verb)
     else:
         options = takers(cause.verb, cause.object)
         if not cause.of_subject:
             options = tuple(pair for pair in options if suiting(pair[1], cause.adjectives))
-        one, entry = chooser.pick(options)
-        thing = particular(chooser, one, entry, known=not cause.of_subject)
-    main = acting(doer, one, thing, Mode(tense, cause.negative))
+        action, entry = chooser.pick(options)
+        thing = particular(chooser, action, entry, known=not cause.of_subject)
+    main = acting(doer, action, thing, Mode(tense, cause.negative))
     if cause.of_subject or thing is None:
-        about, said = doer, adjective(chooser.pick(cause.adjectives))
+        about, attribute = doer, adjective(chooser.pick(cause.adjectives))
     else:
         assert isinstance(thing.entry, Noun)
-        about, said = thing, chooser.pick(suiting(thing.entry, cause.adjectives))
-    if said.english == "happy":
+        about, attribute = thing, chooser.pick(suiting(thing.entry, cause.adjectives))
+    if attribute.english == "happy":
         # 喜んでいる describes the visible emotion of others; a reason needs the inner state.
-        said = replace(said, writing="うれしい", kind="i")
-    why = Clause(adjective_head(said), again(about), Mode("past" if tense == "past" else "present"))
+        attribute = replace(attribute, writing="うれしい", kind="i")
+    why = Clause(adjective_head(attribute), again(about), Mode("past" if tense == "past" else "present"))
     return main, thing, why, about
 
 
@@ -136,9 +136,9 @@ def conditional(first: Clause, second: Clause, topic: str) -> tuple[Parts, Parts
     """Join a condition and its consequence. Example: If the bag is cheap, Emi will buy it."""
     link = Link()
     english = (Word("if", link), *first.english(), Word(","), *second.english())
-    *said, ending = first.japanese(ja.conditional, topic=topic)
+    *condition, ending = first.japanese(ja.conditional, topic=topic)
     assert isinstance(ending, Word)
-    return english, (*said, Word(ending.text, link), Word("、"), *second.japanese())
+    return english, (*condition, Word(ending.text, link), Word("、"), *second.japanese())
 
 
 @construction(1.5)
@@ -159,9 +159,9 @@ def when(chooser: Chooser) -> Draft:
     arrival = verb(chooser.pick(("come to", "arrive at", "call", "go to", "open", "close")), None)
     first = chooser.event(arrival, Mode("past"), chooser.person(), timed=0.0, placed=0.0, accompanied=0.0)
     going_on = by_people(verbs(without=("punctual", "stative")))
-    one = chooser.pick([one for one in going_on if one.english not in ("grow", "visit")])
+    action = chooser.pick([action for action in going_on if action.english not in ("grow", "visit")])
     mode = Mode("past", modality="progressive")
-    second = chooser.event(one, mode, chooser.person(first.subject), timed=0.0, placed=0.0, accompanied=0.0)
+    second = chooser.event(action, mode, chooser.person(first.subject), timed=0.0, placed=0.0, accompanied=0.0)
     link = Link()
     english = (Word("when", link), *first.english(), Word(","), *second.english())
     japanese = (*first.japanese(ja.ta, topic="が"), Word("時", link), Word("、"), *second.japanese())
@@ -180,11 +180,11 @@ def _sequel(
     sequel = chooser.pick([sequel for sequel in lexicon.SEQUELS if sequel.second != "wear" and sequel.first in firsts])
     entry = chooser.pick(things(sequel))
     doer = protagonist(chooser)
-    one, other = verb(sequel.first, entry), verb(sequel.second, entry)
-    thing = particular(chooser, one, entry, known=later_first)
+    action, other = verb(sequel.first, entry), verb(sequel.second, entry)
+    thing = particular(chooser, action, entry, known=later_first)
     if later_first:
-        return acting(again(doer), one, again(thing), first_mode), acting(doer, other, thing, second_mode)
-    return acting(doer, one, thing, first_mode), acting(again(doer), other, again(thing), second_mode)
+        return acting(again(doer), action, again(thing), first_mode), acting(doer, other, thing, second_mode)
+    return acting(doer, action, thing, first_mode), acting(again(doer), other, again(thing), second_mode)
 
 
 @construction(1.2)
@@ -247,18 +247,20 @@ def but(chooser: Chooser) -> Draft:
         return contrast(*_sequel(chooser, Mode("past"), Mode("past", True)))
     scale = chooser.pick([scale for scale in lexicon.SCALES if scale.kind not in ("study", "sport")])
     thing = chooser.pick(nouns(scale.kind))
-    good = [said for said in suiting(thing, scale.good) if said.english != "new"]
+    good = [attribute for attribute in suiting(thing, scale.good) if attribute.english != "new"]
     bad = suiting(thing, scale.bad)
     if not good or not bad or thing.plural is None:
         return but(chooser)
-    said, other = chooser.pick(good), chooser.pick(bad)
-    if {said.english, other.english} in OPPOSITES:
+    attribute, other = chooser.pick(good), chooser.pick(bad)
+    if {attribute.english, other.english} in OPPOSITES:
         return but(chooser)
     if chooser.chance(0.5):
-        said, other = other, said
+        attribute, other = other, attribute
     subject = chooser.known(thing, described=0.0)
     mode = Mode(chooser.pick(("present", "past")))
-    return contrast(Clause(adjective_head(said), subject, mode), Clause(adjective_head(other), again(subject), mode))
+    return contrast(
+        Clause(adjective_head(attribute), subject, mode), Clause(adjective_head(other), again(subject), mode)
+    )
 
 
 @construction(1.2)
@@ -276,17 +278,17 @@ def search_in_vain(chooser: Chooser) -> Draft:
 def thought(chooser: Chooser) -> Draft:
     """Statement about a thought. Example: Emi thinks that the movie is interesting. - エミは映画が面白いと思っています。"""
     subject = chooser.subject(("person", "named"))
-    about, said = described(chooser, asked=True)
+    about, attribute = described(chooser, asked=True)
     while (
         about.entry is None
         or about.entry is subject.entry
         or next(words(about.english)).text == "that"
-        or "が" in said.writing
-        or said.english == "good"  # Xがいいと思う would be a choice
+        or "が" in attribute.writing
+        or attribute.english == "good"  # Xがいいと思う would be a choice
     ):
-        about, said = described(chooser, asked=True)
+        about, attribute = described(chooser, asked=True)
     tense = "present" if pointed(about) else chooser.pick(("present", "present", "past"))
-    inner = Clause(adjective_head(said), about, Mode(tense, chooser.chance(0.2)))
+    inner = Clause(adjective_head(attribute), about, Mode(tense, chooser.chance(0.2)))
     which = "think" if subject.person == 1 else chooser.pick(("think", "think", "say"))
     quote = Link()
     japanese = (*inner.japanese(ja.plain, topic="が"), Word("と", quote))
@@ -295,7 +297,7 @@ def thought(chooser: Chooser) -> Draft:
 
 def reported(subject: NounPhrase, which: str, content: Complement, *inner: Clause) -> Draft:
     """Build a sentence about what somebody thinks or says; others' thoughts are progressive: 思っている, 言っている."""
-    one = verb(which)
-    own = which == "think" and subject.person == 1
-    head = verb_head(one, one.predicate if own else ja.progressive(one.predicate))
+    action = verb(which)
+    speakers_own = which == "think" and subject.person == 1
+    head = verb_head(action, action.predicate if speakers_own else ja.progressive(action.predicate))
     return sentence(Clause(head, subject, Mode("present"), (content,)), *inner)

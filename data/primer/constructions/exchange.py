@@ -16,12 +16,12 @@ GIVING = tuple(
 )
 
 
-def toward(giver: NounPhrase, taker: NounPhrase, one: Verb) -> ja.Predicate:
+def toward(giver: NounPhrase, taker: NounPhrase, action: Verb) -> ja.Predicate:
     """Return the verb towards the speaker's side: くれる for あげる, てくれる with other verbs; otherwise the verb itself."""
     inward = taker.speaker_side and not giver.speaker_side
     if not inward and not (taker.person == 1 and giver.person != 1):
-        return one.predicate
-    return ja.Predicate("", "くれる", "ichidan") if one.english == "give" else ja.favor(one.predicate)
+        return action.predicate
+    return ja.Predicate("", "くれる", "ichidan") if action.english == "give" else ja.favor(action.predicate)
 
 
 def _parties(chooser: Chooser) -> tuple[NounPhrase, NounPhrase]:
@@ -35,21 +35,25 @@ def _parties(chooser: Chooser) -> tuple[NounPhrase, NounPhrase]:
     return other, chooser.person(other)
 
 
-def giving(chooser: Chooser, one: Verb, giver: NounPhrase, taker: NounPhrase, mode: Mode, thing: NounPhrase) -> Clause:
+def giving(
+    chooser: Chooser, action: Verb, giver: NounPhrase, taker: NounPhrase, mode: Mode, thing: NounPhrase
+) -> Clause:
     """Build a ditransitive clause. Example: Ken gave Emi a book, or: Ken gave a book to Emi."""
     direct = marked(thing, "", "を", 1, 7)
     recipient = marked(taker, "", "に", 0, 6) if chooser.chance(0.6) else marked(taker, "to", "に", 2, 6)
-    return Clause(verb_head(one, toward(giver, taker, one)), giver, mode, (direct, recipient))
+    return Clause(verb_head(action, toward(giver, taker, action)), giver, mode, (direct, recipient))
 
 
 @construction(2.5)
 def give(chooser: Chooser) -> Draft:
     """Statement with 'give', 'show', 'send' or 'lend'. Example: Ken gave Emi a book. - ケンはエミに本をあげました。 gave me - くれました."""
-    one = chooser.pick(GIVING)
+    action = chooser.pick(GIVING)
     giver, taker = _parties(chooser)
-    thing = chooser.thing(chooser.pick(nouns(*one.object)), giver, owned=one.english in ("show", "lend"), counted=0.12)
+    thing = chooser.thing(
+        chooser.pick(nouns(*action.object)), giver, owned=action.english in ("show", "lend"), counted=0.12
+    )
     tense = chooser.pick(("past", "past", "future"))
-    clause = giving(chooser, one, giver, taker, Mode(tense, chooser.chance(0.15)), thing)
+    clause = giving(chooser, action, giver, taker, Mode(tense, chooser.chance(0.15)), thing)
     if chooser.chance(0.35):
         clause.complements = (*clause.complements, chooser.time(tense))
     return sentence(clause)
@@ -58,23 +62,23 @@ def give(chooser: Chooser) -> Draft:
 @construction(0.8)
 def give_question(chooser: Chooser) -> Draft:
     """Question with 'give', 'show', 'send' or 'lend'. Example: Did Ken give Emi a ring? - ケンはエミに指輪をあげましたか。"""
-    one = chooser.pick(GIVING)
+    action = chooser.pick(GIVING)
     giver = chooser.subject(("named",), speaker=False)
     taker = chooser.person(giver)
-    thing = chooser.thing(chooser.pick(nouns(*one.object)), giver, owned=False, counted=0.1)
+    thing = chooser.thing(chooser.pick(nouns(*action.object)), giver, owned=False, counted=0.1)
     direct, recipient = marked(thing, "", "を", 1, 7), marked(taker, "", "に", 0, 6)
     return sentence(
-        Clause(verb_head(one, toward(giver, taker, one)), giver, Mode("past"), (direct, recipient), question=True)
+        Clause(verb_head(action, toward(giver, taker, action)), giver, Mode("past"), (direct, recipient), question=True)
     )
 
 
 @construction(1.2)
 def receive(chooser: Chooser) -> Draft:
     """Statement with 'receive'. Example: Emi received a letter from Ken. - エミはケンから手紙をもらいました。"""
-    one = verb("receive", noun("ring"))
+    action = verb("receive", noun("ring"))
     taker = chooser.subject(("named",))
     giver = chooser.person(taker)
-    thing = chooser.thing(chooser.pick(nouns(*one.object)), taker, owned=False, counted=0.12)
+    thing = chooser.thing(chooser.pick(nouns(*action.object)), taker, owned=False, counted=0.12)
     direct, source = marked(thing, "", "を", 0, 7), marked(giver, "from", "から", 1, 6)
     time: tuple[Complement, ...] = (chooser.time("past"),) if chooser.chance(0.35) else ()
-    return sentence(Clause(verb_head(one), taker, Mode("past", chooser.chance(0.15)), (direct, source, *time)))
+    return sentence(Clause(verb_head(action), taker, Mode("past", chooser.chance(0.15)), (direct, source, *time)))

@@ -14,8 +14,8 @@ from data.primer.lexicon import SCENES, Verb, nouns, verb, without_preposition
 
 def _asked_event(chooser: Chooser, subject: NounPhrase | None = None) -> Draft:
     tense = chooser.pick(("past", "past", "present", "future"))
-    one = chooser.pick(by_people(usual(tense)) if subject else usual(tense))
-    return sentence(chooser.event(one, Mode(tense), subject, question=True, speaker=False, accompanied=0.1))
+    action = chooser.pick(by_people(usual(tense)) if subject else usual(tense))
+    return sentence(chooser.event(action, Mode(tense), subject, question=True, speaker=False, accompanied=0.1))
 
 
 @construction(2.0)
@@ -30,8 +30,8 @@ def question_to_you(chooser: Chooser) -> Draft:
     return _asked_event(chooser, pronoun("you"))
 
 
-def _asked_person(chooser: Chooser, one: Verb, you: float = 0.3) -> NounPhrase:
-    return pronoun("you") if chooser.chance(you) else chooser.subject(one.subject, speaker=False)
+def _asked_person(chooser: Chooser, action: Verb, you: float = 0.3) -> NounPhrase:
+    return pronoun("you") if chooser.chance(you) else chooser.subject(action.subject, speaker=False)
 
 
 def _wh_question(clause: Clause, word: Complement) -> Draft:
@@ -43,11 +43,15 @@ def _wh_question(clause: Clause, word: Complement) -> Draft:
 def what_question(chooser: Chooser) -> Draft:
     """Question about the object. Example: What did Ken eat in the park? - ケンは公園で何を食べましたか。"""
     tense = chooser.pick(("past", "past", "future"))
-    known = verbs(without=("accident", "stative") if tense == "future" else ("stative",), transitive=True)
-    options = [one for one in known if one.english in WHAT and "soup" not in one.object[:1] and one.particle == "を"]
-    one = chooser.pick(options)
-    clause = chooser.event(one, Mode(tense), _asked_person(chooser, one), question=True, timed=0.6)
-    what = marked(asked("what", "何"), "", one.particle, 0, 7)
+    candidates = verbs(without=("accident", "stative") if tense == "future" else ("stative",), transitive=True)
+    options = [
+        action
+        for action in candidates
+        if action.english in WHAT and "soup" not in action.object[:1] and action.particle == "を"
+    ]
+    action = chooser.pick(options)
+    clause = chooser.event(action, Mode(tense), _asked_person(chooser, action), question=True, timed=0.6)
+    what = marked(asked("what", "何"), "", action.particle, 0, 7)
     clause.complements = (what, *clause.complements[1:])
     return _wh_question(clause, what)
 
@@ -59,16 +63,16 @@ WHAT |= {"find", "look for", "lose", "break", "fix", "borrow", "carry", "wash", 
 @construction(1.0)
 def who_question(chooser: Chooser) -> Draft:
     """Question about the subject. Example: Who broke the clock? - 誰が時計を壊しましたか。"""
-    one = chooser.pick(by_people(verbs(without=("stative",))))
-    clause = chooser.event(one, Mode("past"), asked("who", "誰"), timed=0.4, accompanied=0.0)
+    action = chooser.pick(by_people(verbs(without=("stative",))))
+    clause = chooser.event(action, Mode("past"), asked("who", "誰"), timed=0.4, accompanied=0.0)
     return Draft(clause.english(), clause.japanese(topic="が"), (clause,), "?")
 
 
 @construction(0.8)
 def where_question(chooser: Chooser) -> Draft:
     """Question about the place. Example: Where did Ken play tennis? - ケンはどこでテニスをしましたか。"""
-    one = chooser.pick([one for one in verbs() if one.english in SOMEWHERE])
-    clause = chooser.event(one, Mode("past"), _asked_person(chooser, one), question=True, placed=0.0)
+    action = chooser.pick([action for action in verbs() if action.english in SOMEWHERE])
+    clause = chooser.event(action, Mode("past"), _asked_person(chooser, action), question=True, placed=0.0)
     link = Link()
     where = Complement((Word("where", link),), (Word("どこ", link), Word("で")), 9, 2)
     clause.complements = (*clause.complements, where)
@@ -97,8 +101,8 @@ def where_to(chooser: Chooser) -> Draft:
 @construction(0.8)
 def when_question(chooser: Chooser) -> Draft:
     """Question about the time. Example: When did Ken buy the camera? - ケンはいつカメラを買いましたか。"""
-    one = chooser.pick(verbs(without=("stative",)))
-    clause = chooser.event(one, Mode("past"), _asked_person(chooser, one), question=True, timed=0.0, placed=0.1)
+    action = chooser.pick(verbs(without=("stative",)))
+    clause = chooser.event(action, Mode("past"), _asked_person(chooser, action), question=True, timed=0.0, placed=0.1)
     link = Link()
     time = Complement((Word("when", link),), (Word("いつ", link),), 9, 1)
     clause.complements = (*clause.complements, time)
@@ -109,17 +113,17 @@ def when_question(chooser: Chooser) -> Draft:
 def how_many(chooser: Chooser) -> Draft:
     """Question about a number. Example: How many oranges did Hana buy? - ハナはオレンジを何個買いましたか。"""
     name = chooser.pick("buy eat make read cut bake draw find wash choose sell carry".split())
-    one = next(v for v in verbs(transitive=True) if v.english == name)
-    noun = chooser.pick([noun for noun in nouns(*one.object) if noun.counter and noun.plural])
-    subject = _asked_person(chooser, one, 0.25)
+    action = next(v for v in verbs(transitive=True) if v.english == name)
+    noun = chooser.pick([noun for noun in nouns(*action.object) if noun.counter and noun.plural])
+    subject = _asked_person(chooser, action, 0.25)
     link = Link()
     counted = common(noun, "", plural=True)
     assert noun.counter is not None
     quantity = (Word(question(noun.counter), link),)
     phrase = NounPhrase((Word("how many", link), *counted.english), counted.japanese, noun, quantity=quantity)
-    number = marked(phrase, "", one.particle, 0, 7)
+    number = marked(phrase, "", action.particle, 0, 7)
     rest = [chooser.time("past")] if chooser.chance(0.5) else []
-    clause = Clause(verb_head(one), subject, Mode("past"), (number, *rest), True)
+    clause = Clause(verb_head(action), subject, Mode("past"), (number, *rest), True)
     return _wh_question(clause, number)
 
 
@@ -127,10 +131,10 @@ def how_many(chooser: Chooser) -> Draft:
 def question_and_answer(chooser: Chooser) -> Draft:
     """Yes-no question with its answer. Example: Did Emi eat the cake? Yes, she did. - エミはケーキを食べましたか。はい、食べました。"""
     subject = chooser.person()
-    one = chooser.pick(by_people(verbs(without=("stative",))))
-    clause = chooser.event(one, Mode("past"), subject, question=True, accompanied=0.0)
+    action = chooser.pick(by_people(verbs(without=("stative",))))
+    clause = chooser.event(action, Mode("past"), subject, question=True, accompanied=0.0)
     positive = chooser.chance(0.5)
-    answer = Clause(verb_head(one), subject, Mode("past", not positive))
+    answer = Clause(verb_head(action), subject, Mode("past", not positive))
     stop, yes, did = Link(), Link(), Link()
     answered = (Word("Yes" if positive else "No", yes), Word(","), *pronoun(subject.pronoun).english)
     english = (*clause.english(), Word("?", stop), *answered, Word("did" if positive else "did not", did))

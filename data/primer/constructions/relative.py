@@ -15,25 +15,25 @@ from data.primer.grammar.tree import Word
 from data.primer.lexicon import SEQUELS, Adjective, Noun, Verb, adjectives_for, causes, nouns, suiting, things, verb
 
 
-def made_by(chooser: Chooser, one: Verb, entry: Noun, *others: NounPhrase) -> tuple[NounPhrase, Clause]:
+def made_by(chooser: Chooser, action: Verb, entry: Noun, *others: NounPhrase) -> tuple[NounPhrase, Clause]:
     """Build a noun phrase with an object relative clause. Example: the cake that Ken made - ケンが作ったケーキ."""
     doer = chooser.person(*others)
-    gap = marked(asked("", ""), "", one.particle, 0, 7)
-    clause = Clause(verb_head(one), doer, Mode("past"), (gap,))
+    gap = marked(asked("", ""), "", action.particle, 0, 7)
+    clause = Clause(verb_head(action), doer, Mode("past"), (gap,))
     japanese = clause.japanese(ja.attributive, topic="が", skip=(gap,))
     modifier = Modifier((Word("that"), *clause.english(gap=gap)), japanese, after=True)
-    inner = Clause(clause.head, doer, clause.mode, (marked(common(entry), "", one.particle, 0, 7),))
+    inner = Clause(clause.head, doer, clause.mode, (marked(common(entry), "", action.particle, 0, 7),))
     return common(entry, "the", modifier), inner
 
 
 def who(chooser: Chooser) -> tuple[NounPhrase, Clause]:
     """Build a noun phrase with a subject relative clause. Example: the woman who bought the hat - 帽子を買った女の人."""
     role = chooser.pick(nouns("person"))
-    one = chooser.pick(by_people(verbs()))
+    action = chooser.pick(by_people(verbs()))
     blank = asked("", "", animate=True)
-    clause = chooser.event(one, Mode("past"), blank, timed=0.2, placed=0.2, accompanied=0.1)
+    clause = chooser.event(action, Mode("past"), blank, timed=0.2, placed=0.2, accompanied=0.1)
     while not clause.complements:  # 'the friend who slept' identifies nobody
-        clause = chooser.event(one, Mode("past"), blank, timed=0.5, placed=0.5, accompanied=0.1)
+        clause = chooser.event(action, Mode("past"), blank, timed=0.5, placed=0.5, accompanied=0.1)
     japanese = clause.japanese(ja.attributive, topic=None)
     return common(role, "the", Modifier((Word("who"), *clause.english(subject=False)), japanese, after=True)), clause
 
@@ -48,25 +48,25 @@ def made_thing(chooser: Chooser) -> tuple[Verb, Verb, Noun]:
 @construction(2.0)
 def object_relative(chooser: Chooser) -> Draft:
     """Statement with an object relative clause. Example: Emi ate the cake that Ken made. - エミはケンが作ったケーキを食べました。"""
-    one, other, entry = made_thing(chooser)
+    action, other, entry = made_thing(chooser)
     subject = chooser.subject(("person", "named"))
-    thing, inner = made_by(chooser, one, entry, subject)
+    thing, inner = made_by(chooser, action, entry, subject)
     return sentence(acting(subject, other, thing, Mode("past", chooser.chance(0.2))), inner)
 
 
 @construction(1.5)
 def object_relative_quality(chooser: Chooser) -> Draft:
     """Quality of an object relative clause. Example: The cake that Ken made was sweet. - ケンが作ったケーキは甘かったです。"""
-    one, _, entry = made_thing(chooser)
-    thing, inner = made_by(chooser, one, entry)
-    said = chooser.pick([said for said in adjectives_for(entry) if told_of(one, said)])
+    action, _, entry = made_thing(chooser)
+    thing, inner = made_by(chooser, action, entry)
+    attribute = chooser.pick([attribute for attribute in adjectives_for(entry) if told_of(action, attribute)])
     mode = Mode(chooser.pick(("present", "past")), chooser.chance(0.2))
-    return sentence(Clause(adjective_head(said), thing, mode), inner)
+    return sentence(Clause(adjective_head(attribute), thing, mode), inner)
 
 
-def told_of(one: Verb, said: Adjective) -> bool:
+def told_of(action: Verb, attribute: Adjective) -> bool:
     """Whether the adjective suits an object of the verb: prices suit only traded things."""
-    return said.english not in PRICES or one.english in TRADING
+    return attribute.english not in PRICES or action.english in TRADING
 
 
 @construction(1.5)
@@ -74,30 +74,34 @@ def subject_relative(chooser: Chooser) -> Draft:
     """Subject relative clause as subject. Example: The woman who bought the hat was tired. - 帽子を買った女の人は疲れていました。"""
     person, inner = who(chooser)
     assert isinstance(person.entry, Noun)
-    said = chooser.pick([said for said in adjectives_for(person.entry) if "person" in said.kinds])
+    attribute = chooser.pick([attribute for attribute in adjectives_for(person.entry) if "person" in attribute.kinds])
     mode = Mode(chooser.pick(("present", "past")), chooser.chance(0.15))
-    return sentence(Clause(adjective_head(said), person, mode), inner)
+    return sentence(Clause(adjective_head(attribute), person, mode), inner)
 
 
 @construction(1.2)
 def meeting_who(chooser: Chooser) -> Draft:
     """Subject relative clause as object. Example: Ken met the woman who lives in Tokyo. - ケンは東京に住んでいる女の人に会いました。"""
-    one = verb(chooser.pick(("meet", "help", "wait for")), nouns("friend")[0])
+    action = verb(chooser.pick(("meet", "help", "wait for")), nouns("friend")[0])
     person, inner = who(chooser)
     subject = chooser.subject(("person", "named"))
     while any(c.entry is subject.entry for c in inner.complements if c.entry):
         subject = chooser.subject(("person", "named"))
-    return sentence(acting(subject, one, person, Mode("past", chooser.chance(0.15))), inner)
+    return sentence(acting(subject, action, person, Mode("past", chooser.chance(0.15))), inner)
 
 
 @construction(1.0)
 def compared_relatives(chooser: Chooser) -> Draft:
     """Comparison of two relative clauses. Example: The cake that Ken made is sweeter than the cake that Emi made. -
     ケンが作ったケーキはエミが作ったケーキより甘いです。"""
-    one, _, entry = made_thing(chooser)
-    first, inner = made_by(chooser, one, entry)
-    second, other = made_by(chooser, one, entry, inner.subject)
-    options = [said for said in adjectives_for(entry) if "nocompare" not in said.features and told_of(one, said)]
+    action, _, entry = made_thing(chooser)
+    first, inner = made_by(chooser, action, entry)
+    second, other = made_by(chooser, action, entry, inner.subject)
+    options = [
+        attribute
+        for attribute in adjectives_for(entry)
+        if "nocompare" not in attribute.features and told_of(action, attribute)
+    ]
     head = comparing(chooser.pick(options), second)
     return sentence(Clause(head, first, Mode(chooser.pick(("present", "past")))), inner, other)
 
@@ -106,13 +110,13 @@ def compared_relatives(chooser: Chooser) -> Draft:
 def because_of_relative(chooser: Chooser) -> Draft:
     """Relative clause with a reason. Example: Emi did not eat the cake that Ken made because it was sour. -
     ケンが作ったケーキがすっぱかったので、エミは食べませんでした。"""
-    one, other, entry = made_thing(chooser)
+    action, other, entry = made_thing(chooser)
     reasons = [cause for cause in causes(other, entry) if suiting(entry, cause.adjectives)]
     if not reasons:
         return because_of_relative(chooser)
     cause = chooser.pick(reasons)
     doer = protagonist(chooser)
-    thing, inner = made_by(chooser, one, entry, doer)
+    thing, inner = made_by(chooser, action, entry, doer)
     main = acting(doer, other, thing, Mode("past", cause.negative))
     why = Clause(adjective_head(chooser.pick(suiting(entry, cause.adjectives))), again(thing), Mode("past"))
     return explained(main, why, thing, inner)

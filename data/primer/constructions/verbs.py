@@ -37,48 +37,48 @@ def wish(chooser: Chooser) -> Draft:
     if chooser.chance(0.35):
         subject = pronoun("I")
     mode = Mode(chooser.pick(("present", "present", "past")), chooser.chance(0.25), "want")
-    one = chooser.pick([one for one in WILLED if one.english not in UNWISHED])
-    return sentence(chooser.event(one, mode, subject, timed=0.0, counted=0.05))
+    action = chooser.pick([action for action in WILLED if action.english not in UNWISHED])
+    return sentence(chooser.event(action, mode, subject, timed=0.0, counted=0.05))
 
 
 @construction(0.6)
 def wish_question(chooser: Chooser) -> Draft:
     """Question about a wish to do something. Example: Do you want to drink tea? - お茶を飲みたいですか。"""
-    one = chooser.pick([one for one in WILLED if one.english not in UNWISHED])
-    return sentence(chooser.event(one, Mode("present", modality="want"), pronoun("you"), question=True))
+    action = chooser.pick([action for action in WILLED if action.english not in UNWISHED])
+    return sentence(chooser.event(action, Mode("present", modality="want"), pronoun("you"), question=True))
 
 
 @construction(1.0)
 def wanted_thing(chooser: Chooser) -> Draft:
     """Statement about a wish to have a thing. Example: Taro wants a bicycle. - タロウは自転車をほしがっています。 I want … - 私は…がほしいです。"""
-    one = verb("want", noun("watch"))
-    entry = chooser.pick(nouns(*one.object))
+    action = verb("want", noun("watch"))
+    entry = chooser.pick(nouns(*action.object))
     subject = pronoun("I") if chooser.chance(0.35) else chooser.subject(("person", "named"))
     mode = Mode(chooser.pick(("present", "present", "past")), chooser.chance(0.2))
     phrase = chooser.thing(entry, owned=False, described=0.6, priced=True)
-    own = subject.person == 1
-    particle = ("は" if mode.negative else "が") if own else "を"
-    head = verb_head(one) if own else verb_head(one, ja.Predicate("ほし", "がっている", "ichidan"))
+    speakers_own = subject.person == 1
+    particle = ("は" if mode.negative else "が") if speakers_own else "を"
+    head = verb_head(action) if speakers_own else verb_head(action, ja.Predicate("ほし", "がっている", "ichidan"))
     return sentence(Clause(head, subject, mode, (marked(phrase, "", particle, 0, 7),)))
 
 
 @construction(1.5)
 def ability(chooser: Chooser) -> Draft:
     """Statement about an ability. Example: Lucy can play the piano. - ルーシーはピアノを弾くことができます。 Short form: 弾けます."""
-    one = chooser.pick([one for one in usual("future") if "nocan" not in one.features])
+    action = chooser.pick([action for action in usual("future") if "nocan" not in action.features])
     mode = Mode(chooser.pick(("present", "present", "past")), chooser.chance(0.45), "can", chooser.chance(0.15))
     if not mode.negative and (mode.contracted or mode.tense == "past"):
         mode = Mode("present", modality="can")
-    return sentence(chooser.event(one, mode, timed=0.0, counted=0.0, placed=0.15, accompanied=0.0))
+    return sentence(chooser.event(action, mode, timed=0.0, counted=0.0, placed=0.15, accompanied=0.0))
 
 
 @construction(0.6)
 def ability_question(chooser: Chooser) -> Draft:
     """Question about an ability. Example: Can you read French? - フランス語を読めますか。"""
-    one = chooser.pick([one for one in WILLED if "nocan" not in one.features])
-    subject = pronoun("you") if chooser.chance(0.5) else chooser.subject(one.subject, speaker=False)
+    action = chooser.pick([action for action in WILLED if "nocan" not in action.features])
+    subject = pronoun("you") if chooser.chance(0.5) else chooser.subject(action.subject, speaker=False)
     mode = Mode("present", modality="can")
-    clause = chooser.event(one, mode, subject, question=True, timed=0.0, counted=0.0, placed=0.1, accompanied=0.0)
+    clause = chooser.event(action, mode, subject, question=True, timed=0.0, counted=0.0, placed=0.1, accompanied=0.0)
     return sentence(clause)
 
 
@@ -89,8 +89,8 @@ def duty(chooser: Chooser) -> Draft:
     negative = modality == "have to" and chooser.chance(0.4)
     tense = "past" if modality == "have to" and not negative and chooser.chance(0.3) else "present"
     mode = Mode(tense, negative, modality)
-    one = chooser.pick([one for one in WILLED if one.english not in MISCHIEF])
-    return sentence(chooser.event(one, mode, _person(chooser), timed=0.0, accompanied=0.05))
+    action = chooser.pick([action for action in WILLED if action.english not in MISCHIEF])
+    return sentence(chooser.event(action, mode, _person(chooser), timed=0.0, accompanied=0.05))
 
 
 @construction(0.8)
@@ -98,18 +98,18 @@ def prohibition(chooser: Chooser) -> Draft:
     """Statement that forbids an action. Example: You must not touch the lion. - ライオンに触ってはいけません。"""
     mode = Mode("present", True, "must")
     subject = _person(chooser, you=0.7)
-    one = chooser.pick([one for one in WILLED if one.english not in HARMLESS])
-    return sentence(chooser.event(one, mode, subject, timed=0.0, accompanied=0.0, counted=0.0))
+    action = chooser.pick([action for action in WILLED if action.english not in HARMLESS])
+    return sentence(chooser.event(action, mode, subject, timed=0.0, accompanied=0.0, counted=0.0))
 
 
 @construction(0.8)
 def permission(chooser: Chooser) -> Draft:
     """Permission, or a request for permission. Example: You may eat the cake. - ケーキを食べてもいいです。 May I …? - …てもいいですか。"""
-    one = chooser.pick(WILLED)
+    action = chooser.pick(WILLED)
     asked = chooser.chance(0.5)
     subject = pronoun("I", dropped=True) if asked else pronoun("you")
     mode = Mode("present", modality="may")
-    return sentence(chooser.event(one, mode, subject, timed=0.0, accompanied=0.0, question=asked, placed=0.2))
+    return sentence(chooser.event(action, mode, subject, timed=0.0, accompanied=0.0, question=asked, placed=0.2))
 
 
 @construction(1.0)
@@ -117,15 +117,15 @@ def request(chooser: Chooser) -> Draft:
     """Request for an action. Example: Please close the window. - 窓を閉めてください。 Please do not … - …ないでください。"""
     mode = Mode("present", chooser.chance(0.35), NONFINITE)
     barred = ("borrow", "ride", "chase", "choose", "meet")
-    one = chooser.pick([one for one in WILLED if one.english not in barred])
-    clause = chooser.event(one, mode, pronoun("you"), timed=0.0, accompanied=0.0)
+    action = chooser.pick([action for action in WILLED if action.english not in barred])
+    clause = chooser.event(action, mode, pronoun("you"), timed=0.0, accompanied=0.0)
     return Draft(clause.imperative("please"), clause.japanese(ja.request), (clause,))
 
 
 @construction(1.0)
 def suggestion(chooser: Chooser) -> Draft:
     """Suggestion to do something together. Example: Let's play tennis in the park tomorrow. - 明日公園でテニスをしましょう。"""
-    together = [one for one in usual("future") if "together" in one.features and one.english != "come to"]
+    together = [action for action in usual("future") if "together" in action.features and action.english != "come to"]
     mode = Mode("future", modality=NONFINITE)
     clause = chooser.event(chooser.pick(together), mode, pronoun("we", dropped=True), accompanied=0.15)
     return Draft(clause.imperative("let's"), clause.japanese(ja.volitional), (clause,))
@@ -135,10 +135,10 @@ def suggestion(chooser: Chooser) -> Draft:
 def experience(chooser: Chooser) -> Draft:
     """Statement about an experience. Example: Mary has been to Kyoto. She has never eaten sushi. - …たことがあります。"""
     tasting = verb("eat", noun("cake"))
-    one = chooser.pick([one for one in WILLED if one.english not in COMMON or one is tasting])
+    action = chooser.pick([action for action in WILLED if action.english not in COMMON or action is tasting])
     subject = chooser.subject(("person", "named"))
     mode = Mode("present", chooser.chance(0.45), "experience")
-    clause = chooser.event(one, mode, subject, timed=0.0, counted=0.0, placed=0.25, generic=True)
+    clause = chooser.event(action, mode, subject, timed=0.0, counted=0.0, placed=0.25, generic=True)
     # 'Has eaten dinner' would refer to today and express no experience.
     daily = any(c.entry is not None and c.entry.kinds & {"meal", "homework"} for c in clause.complements)
     return experience(chooser) if daily else sentence(clause)
@@ -154,9 +154,11 @@ CHORES = frozenset(("open", "close", "call", "wait for", "order", "come to", "ca
 def liking_to(chooser: Chooser) -> Draft:
     """Statement about liking an activity. Example: Sam likes swimming in the sea. - サムは海で泳ぐのが好きです。"""
     subject = chooser.subject(("person", "named"))
-    one = chooser.pick([one for one in WILLED if "rare" not in one.features and one.english not in CHORES])
+    action = chooser.pick(
+        [action for action in WILLED if "rare" not in action.features and action.english not in CHORES]
+    )
     mode = Mode("present", modality=NONFINITE)
-    doing = chooser.event(one, mode, subject, timed=0.0, generic=True, accompanied=0.1)
+    doing = chooser.event(action, mode, subject, timed=0.0, generic=True, accompanied=0.1)
     like = verb(chooser.pick(("like", "like", "love")), noun("dog"))
     link = Link()
     liked = (*doing.japanese(ja.dictionary, topic=None), Word("の"), Word("が", link))
@@ -187,16 +189,16 @@ ERRANDS = frozenset(
 def scene_event(chooser: Chooser, name: str, kind: str | None, subject: NounPhrase, mode: Mode) -> Clause:
     """Build a clause about a typical event at a place, which is not named."""
     if kind is None:
-        one = verb(name)
-        complements = (chooser.object(one, subject, mode),) if one.transitive else ()
-        return Clause(verb_head(one), subject, mode, complements)
-    one, entry = chooser.pick(takers(name, kind))
-    described, owned = 0.0 if entry.animate else 0.12, "gain" not in one.features
+        action = verb(name)
+        complements = (chooser.object(action, subject, mode),) if action.transitive else ()
+        return Clause(verb_head(action), subject, mode, complements)
+    action, entry = chooser.pick(takers(name, kind))
+    described, owned = 0.0 if entry.animate else 0.12, "gain" not in action.features
     priced, pointed = name in TRADING, name not in CREATING
     phrase = chooser.thing(
         entry, subject, owned=owned, described=described, counted=0.1, priced=priced, pointed=pointed
     )
-    return Clause(verb_head(one), subject, mode, (marked(phrase, "", one.particle, 0, 7),))
+    return Clause(verb_head(action), subject, mode, (marked(phrase, "", action.particle, 0, 7),))
 
 
 @construction(0.8)

@@ -44,10 +44,10 @@ def places(verb: Verb, noun: Noun | None) -> tuple[Noun, ...]:
 @cache
 def objects(verb: Verb) -> tuple[Noun | Name, ...]:
     """Return the possible objects of the verb: nouns, cities and names of people."""
-    found: list[Noun | Name] = list(nouns(*verb.object))
+    entries: list[Noun | Name] = list(nouns(*verb.object))
     if "city" in verb.object:
-        found += CITIES
-    return tuple(found)
+        entries += CITIES
+    return tuple(entries)
 
 
 @cache
@@ -138,9 +138,9 @@ class Chooser:
             return "the"
         draw = self._random()
         if owned and noun.kinds & OWNED and not noun.kinds & FEMALE and noun.english != "classroom" and draw < 0.3:
-            own = noun_phrases.POSSESSIVES.get(subject.pronoun) if subject else None
-            if own in ("his", "her") and draw < 0.15:
-                return own
+            pronoun_form = noun_phrases.POSSESSIVES.get(subject.pronoun) if subject else None
+            if pronoun_form in ("his", "her") and draw < 0.15:
+                return pronoun_form
             if subject and subject.person == 1:
                 return "the"
             return "my" if draw < 0.2 else possessive(self.person(*([subject] if subject else [])))
@@ -208,10 +208,10 @@ class Chooser:
         if "named" in verb.object or ("person" in verb.object and self.chance(0.6)):
             phrase = self.person(subject)
         else:
-            known = objects(verb)
+            candidates = objects(verb)
             if generic and verb.english == "buy":
-                known = nouns(*sense.GROCERIES)
-            entry = self.pick(known)
+                candidates = nouns(*sense.GROCERIES)
+            entry = self.pick(candidates)
             owned = "gain" not in verb.features and verb.english != "return"  # nobody returns his own things
             habitual = mode.tense == "present" and not mode.modality
             fresh = habitual and isinstance(entry, Noun) and bool(entry.kinds & {"food", "vegetable"})
@@ -245,8 +245,8 @@ class Chooser:
 
     def time(self, *tenses: str, brief: bool = False) -> Complement:
         """Build a time expression. Example: yesterday, every morning. `brief` excludes spans of a week or more."""
-        known = [time for time in TIMES if time.tense in tenses]
-        return when(self.pick([time for time in known if time.english in sense.DAILY] if brief else known))
+        candidates = [time for time in TIMES if time.tense in tenses]
+        return when(self.pick([time for time in candidates if time.english in sense.DAILY] if brief else candidates))
 
     def frequency(self) -> Complement:
         """Build an adverb of frequency. Example: often, always."""
@@ -258,10 +258,10 @@ class Chooser:
 
     def place(self, verb: Verb, noun: Noun | None) -> Complement | None:
         """Build the place of the event; None if the table of scenes has no place for it."""
-        known = places(verb, noun)
-        if not known:
+        candidates = places(verb, noun)
+        if not candidates:
             return None
-        where = self.pick(known)
+        where = self.pick(candidates)
         return marked(self.goal(where), sense.preposition(where), "で", 4, 2)
 
     def companion(self, *others: NounPhrase) -> Complement:
@@ -318,8 +318,8 @@ class Chooser:
 
 def own_work(subject: NounPhrase) -> Determiner:
     """Return my, your, her (homework; Japanese has 宿題 alone), or 'the' if no possessive suits the subject."""
-    own = noun_phrases.POSSESSIVES | {"you": "your", "it": "the"}
-    return Determiner((Word(own.get(subject.pronoun, "the")),))
+    possessives = noun_phrases.POSSESSIVES | {"you": "your", "it": "the"}
+    return Determiner((Word(possessives.get(subject.pronoun, "the")),))
 
 
 def is_animal(phrase: NounPhrase) -> bool:

@@ -42,9 +42,9 @@ MIDDLE = -1
 def marked(phrase: NounPhrase, preposition: str, particle: str, english_rank: int, japanese_rank: int) -> Complement:
     """Build a complement from a noun phrase, with preposition (none for an object) and particle, which share a link."""
     link = Link() if preposition else None
-    side = (Word(preposition, link), *phrase.as_object) if preposition else phrase.as_object
-    said = () if phrase.dropped else (*phrase.japanese, Word(particle, link), *phrase.quantity)
-    return Complement(side, said, english_rank, japanese_rank, phrase.entry, phrase)
+    english_side = (Word(preposition, link), *phrase.as_object) if preposition else phrase.as_object
+    other_side = () if phrase.dropped else (*phrase.japanese, Word(particle, link), *phrase.quantity)
+    return Complement(english_side, other_side, english_rank, japanese_rank, phrase.entry, phrase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +197,13 @@ class Clause:
 
     def english(self, *, subject: bool = True, gap: Complement | None = None) -> Parts:
         """Return the clause in English order, without punctuation and `gap`, a complement expressed elsewhere."""
-        said = [complement for complement in self.complements if complement is not gap]
-        middle = [part for complement in said if complement.english_rank == MIDDLE for part in complement.english]
-        after = sorted((c for c in said if c.english_rank != MIDDLE), key=lambda complement: complement.english_rank)
+        complements = [complement for complement in self.complements if complement is not gap]
+        middle = [
+            part for complement in complements if complement.english_rank == MIDDLE for part in complement.english
+        ]
+        after = sorted(
+            (c for c in complements if c.english_rank != MIDDLE), key=lambda complement: complement.english_rank
+        )
         who = self.subject.english if subject else ()
         tail = [part for complement in after for part in complement.english]
         if self.question and subject:
@@ -250,10 +254,10 @@ class Clause:
         None omits the subject; `skip`: complements that are expressed elsewhere.
         """
         order = sorted((c for c in self.complements if c not in skip), key=lambda complement: complement.japanese_rank)
-        said = [part for complement in order for part in complement.japanese]
+        parts = [part for complement in order for part in complement.japanese]
         if topic is not None and not self.subject.dropped:
-            said = [*self.subject.japanese, Word(topic), *said]
-        return (*said, *self.ended(form))
+            parts = [*self.subject.japanese, Word(topic), *parts]
+        return (*parts, *self.ended(form))
 
     def ended(self, form: ja.Form | None = None) -> Parts:
         """Return the inflected predicate: its stem is linked to the content word, its ending to English auxiliaries."""

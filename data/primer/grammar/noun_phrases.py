@@ -85,10 +85,10 @@ def pronoun(
     subject, obj, writing, person, plural = PRONOUNS[which]
     link = Link()
     dropped = dropped or which == "you"
-    said = (Word(text(japanese) if japanese is not None else writing, link),)
+    other_side = (Word(text(japanese) if japanese is not None else writing, link),)
     return NounPhrase(
         _mention((Word(subject, link),), referent, True, rival),
-        () if dropped else said,
+        () if dropped else other_side,
         None,
         person,
         plural,

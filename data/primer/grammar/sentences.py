@@ -67,10 +67,10 @@ def pairs(clause: Clause) -> Iterable[tuple[str, str]]:
     verb = clause.head.verb
     if verb is not None and verb.transitive and len(objects(verb)) < FREE:
         return []
-    found = [c.entry.english for c in clause.complements if isinstance(c.entry, Noun) and c.english_rank <= 1]
-    if not found and isinstance(clause.subject.entry, Noun):
-        found = [clause.subject.entry.english]
-    return [(clause.head.lemma, noun) for noun in found]
+    names = [c.entry.english for c in clause.complements if isinstance(c.entry, Noun) and c.english_rank <= 1]
+    if not names and isinstance(clause.subject.entry, Noun):
+        names = [clause.subject.entry.english]
+    return [(clause.head.lemma, noun) for noun in names]
 
 
 _STOPS = {".": "。", "?": "。", "!": "。"}
@@ -82,8 +82,10 @@ def finish(name: str, draft: Draft) -> Sentence:
     english = (*draft.english, Word(draft.ending, stop))
     asked = (Word("か", stop),) if draft.ending == "?" else ()
     japanese = (*draft.japanese, *asked, Word(_STOPS[draft.ending], stop))
-    found = [pair for clause in draft.clauses for pair in pairs(clause)] + list(draft.pairs)
-    return Sentence(name, english, japanese, tuple((name, predicate, noun) for predicate, noun in dict.fromkeys(found)))
+    combinations = [pair for clause in draft.clauses for pair in pairs(clause)] + list(draft.pairs)
+    return Sentence(
+        name, english, japanese, tuple((name, predicate, noun) for predicate, noun in dict.fromkeys(combinations))
+    )
 
 
 def derive(chooser: Chooser) -> Sentence:

@@ -322,8 +322,8 @@ def adjectives_for(entry: Noun | Name) -> tuple[Adjective, ...]:
 
 def causes(entry: Verb, thing: Noun) -> list[Reason]:
     """Return the reasons for or against the action that are qualities of the thing."""
-    found = [cause for cause in REASONS if cause.verb == entry.english and cause.object and not cause.of_subject]
-    return [cause for cause in found if any(taken is thing for _, taken in takers(cause.verb, str(cause.object)))]
+    candidates = [cause for cause in REASONS if cause.verb == entry.english and cause.object and not cause.of_subject]
+    return [cause for cause in candidates if any(taken is thing for _, taken in takers(cause.verb, str(cause.object)))]
 
 
 @cache

@@ -39,11 +39,11 @@ def people(t: Teller, chooser: Chooser) -> tuple[Figure, Figure]:
     if t.cast:
         first, second = t.cast
         return (first, second) if chooser.chance(0.5) else (second, first)
-    wanted = chooser.chance(0.8)
-    one, other = chooser.pair(CALLED)
-    while (one.pronoun == other.pronoun) != wanted:
-        one, other = chooser.pair(CALLED)
-    t.cast = Figure(one), Figure(other)
+    same_pronoun = chooser.chance(0.8)
+    names = chooser.pair(CALLED)
+    while (names[0].pronoun == names[1].pronoun) != same_pronoun:
+        names = chooser.pair(CALLED)
+    t.cast = Figure(names[0]), Figure(names[1])
     return t.cast
 
 
@@ -53,8 +53,8 @@ VISIBLE = COLORS | {"big", "small", "new", "old", "pretty", "beautiful"}
 
 def thing(chooser: Chooser, entry: Noun, plain: float = 0.3, qualities: frozenset[str] = VISIBLE) -> Figure:
     """Create a figure for a thing; unless it is plain (with probability `plain`), it has a visible quality."""
-    seen = [said for said in adjectives_for(entry) if said.english in qualities]
-    return Figure(entry, None if not seen or chooser.chance(plain) else chooser.pick(seen))
+    suitable = [attribute for attribute in adjectives_for(entry) if attribute.english in qualities]
+    return Figure(entry, None if not suitable or chooser.chance(plain) else chooser.pick(suitable))
 
 
 def known(name: str) -> Figure:
@@ -92,10 +92,10 @@ def spot(
 # Turns
 
 
-def either(chooser: Chooser, one: tuple[Figure, str], other: tuple[Figure, str]) -> tuple[Figure, Figure, str]:
+def either(chooser: Chooser, first: tuple[Figure, str], second: tuple[Figure, str]) -> tuple[Figure, Figure, str]:
     """Choose one of two possible antecedents, each given with a state that only it can have; return (antecedent, rival,
     the antecedent's state)."""
-    meant, rival = (one, other) if chooser.chance(0.5) else (other, one)
+    meant, rival = (first, second) if chooser.chance(0.5) else (second, first)
     return meant[0], rival[0], meant[1]
 
 
@@ -103,9 +103,9 @@ def apology(t: Teller, chooser: Chooser, hero: Figure, friend: Figure, deed: str
     """Add an apology: 'Ken apologized to Taro because he was angry', or '… because he broke the radio'. Returns the
     friend's state if the state is the reason, else ''."""
     state = chooser.pick(("angry", "sad")) if chooser.chance(0.5) else ""
-    said = t.doing(hero, "apologize to", friend)
+    statement = t.doing(hero, "apologize to", friend)
     if state:
-        t.because(said, t.being(t.meant(friend, hero), state))
+        t.because(statement, t.being(t.meant(friend, hero), state))
     else:
-        t.because(said, t.doing(t.meant(hero, friend), deed, thing))
+        t.because(statement, t.doing(t.meant(hero, friend), deed, thing))
     return state

@@ -72,8 +72,8 @@ def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
     if c.chance(0.7):
         if c.chance(0.5):
             t.tell(t.happening(friend, "come"))
-            given = t.doing(hero, "give", dish, to=friend)
-            t.because(given, t.doing(t.meant(friend, hero), "eat", dish, modality="want"))
+            statement = t.doing(hero, "give", dish, to=friend)
+            t.because(statement, t.doing(t.meant(friend, hero), "eat", dish, modality="want"))
         else:
             t.tell(t.doing(friend, "eat", dish, modality="want"))
             t.because(t.doing(hero, "give", dish, to=friend), t.being(t.meant(hero, friend), "kind"))

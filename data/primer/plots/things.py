@@ -67,31 +67,31 @@ def shopping(t: Teller, c: Chooser) -> tuple[str, ...]:
     shop, kind = c.pick(SHOPS)
     options = [entry for entry in nouns(kind) if entry.plural and entry.english not in ("toy", "strawberry")]
     options = [entry for entry in options if "plant" not in entry.kinds and entry.kinds & {"goods", "food"}]
-    one, other = (Figure(entry) for entry in c.pair(options))
-    scale = next(scale for scale in SCALES if scale.kind in (one.entry.kinds & other.entry.kinds | {"gift"}))
+    first, second = (Figure(entry) for entry in c.pair(options))
+    scale = next(scale for scale in SCALES if scale.kind in (first.entry.kinds & second.entry.kinds | {"gift"}))
     how = c.pick(("more", "less", "too", "too"))
     names = tuple(name for name in (scale.good if how == "more" else scale.bad) if name not in TASTES)
-    assert isinstance(one.entry, Noun)
-    assert isinstance(other.entry, Noun)
-    fitting = [said for said in suiting(one.entry, names) if said in suiting(other.entry, names)]
+    assert isinstance(first.entry, Noun)
+    assert isinstance(second.entry, Noun)
+    fitting = [attribute for attribute in suiting(first.entry, names) if attribute in suiting(second.entry, names)]
     if not fitting:
         return shopping(t, c)
     quality = c.pick(fitting).english
     t.tell(t.doing(hero, "go to", toward=shop), "", "one day", "yesterday")
-    t.tell(t.doing_to_both(hero, "see", *((one, other) if c.chance(0.5) else (other, one)), at(shop)))
-    if c.chance(0.4) and "food" in one.entry.kinds:
+    t.tell(t.doing_to_both(hero, "see", *((first, second) if c.chance(0.5) else (second, first)), at(shop)))
+    if c.chance(0.4) and "food" in first.entry.kinds:
         t.tell(t.being(hero, "hungry"))
     elif c.chance(0.4) and quality not in PRICES:
-        t.tell(t.being(other, "expensive"))
-    t.preferring(hero, one, other, quality, how)
-    t.tell(t.doing(hero, "buy", one))
+        t.tell(t.being(second, "expensive"))
+    t.preferring(hero, first, second, quality, how)
+    t.tell(t.doing(hero, "buy", first))
     draw = c.chance(0.5)
-    if "food" in one.entry.kinds and draw:
-        t.tell(t.doing(hero, "eat", one, at(c.pick(("park", "kitchen", "garden")))), "", "then")
-    elif "gift" in one.entry.kinds and draw:
-        t.tell(t.doing(hero, "give", one, to=friend), "", "then", "the next day")
+    if "food" in first.entry.kinds and draw:
+        t.tell(t.doing(hero, "eat", first, at(c.pick(("park", "kitchen", "garden")))), "", "then")
+    elif "gift" in first.entry.kinds and draw:
+        t.tell(t.doing(hero, "give", first, to=friend), "", "then", "the next day")
         t.tell(t.being(friend, "happy"))
-    return (one.entry.english, other.entry.english)
+    return (first.entry.english, second.entry.english)
 
 
 ERRANDS = (
@@ -107,18 +107,20 @@ def errands(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody buys two things; a later action identifies the antecedent of a pronoun."""
     hero, friend = people(t, c)
     (action, some), (other_action, others) = c.pair(ERRANDS)
-    one, other = thing(c, noun(c.pick(some.split())), 0.6), thing(c, noun(c.pick(others.split())), 0.6)
+    first, second = thing(c, noun(c.pick(some.split())), 0.6), thing(c, noun(c.pick(others.split())), 0.6)
     place = c.pick(("station", "department store", "supermarket"))
     t.tell(t.doing(hero, "go to", toward=place), "", "one day", "yesterday")
-    t.tell(t.doing_to_both(hero, "buy", *((one, other) if c.chance(0.5) else (other, one))))
-    t.tell(t.doing(hero, action, t.meant(one, other, NAMED), at(c.pick(("park", "garden")))), "", "then", "after that")
+    t.tell(t.doing_to_both(hero, "buy", *((first, second) if c.chance(0.5) else (second, first))))
+    t.tell(
+        t.doing(hero, action, t.meant(first, second, NAMED), at(c.pick(("park", "garden")))), "", "then", "after that"
+    )
     if c.chance(0.5):
         quality = {"read": "interesting", "eat": "delicious", "drink": "delicious"}[action]
-        t.tell(t.being(one, quality, very=quality == "interesting" and c.chance(0.4)))
+        t.tell(t.being(first, quality, very=quality == "interesting" and c.chance(0.4)))
     elif c.chance(0.5):
         t.tell(t.being(hero, "happy"))
-    t.tell(t.doing(hero, "show" if other_action == "read" else "give", other, to=friend), "that evening", "soon")
-    return (one.entry.english, other.entry.english)
+    t.tell(t.doing(hero, "show" if other_action == "read" else "give", second, to=friend), "that evening", "soon")
+    return (first.entry.english, second.entry.english)
 
 
 PACKED = ("ball", "doll", "toy", "book", "dictionary", "camera", "radio", "clock", "umbrella", "vase", "sweater", "hat")

@@ -19,14 +19,14 @@ LENGTH = range(6, 15)
 
 def _vocabulary() -> tuple[tuple[str, str], ...]:
     """Return English words with their translations: nouns, cities, adjectives, verbs in the present and in the past."""
-    found = [(entry.english, entry.writing) for entry in NOUNS]
-    found += [(entry.english, entry.writing) for entry in CITIES]
-    found += [(entry.english, ja.attributive(entry.predicate).text) for entry in ADJECTIVES]
+    entries = [(entry.english, entry.writing) for entry in NOUNS]
+    entries += [(entry.english, entry.writing) for entry in CITIES]
+    entries += [(entry.english, ja.attributive(entry.predicate).text) for entry in ADJECTIVES]
     for entry in VERBS:
-        found.append((entry.english, ja.dictionary(entry.predicate).text))
-        found.append((entry.past, ja.ta(entry.predicate).text))
-    found.reverse()  # of several translations, keep the first
-    return tuple((english, writing) for english, writing in dict(found).items() if " " not in english)
+        entries.append((entry.english, ja.dictionary(entry.predicate).text))
+        entries.append((entry.past, ja.ta(entry.predicate).text))
+    entries.reverse()  # of several translations, keep the first
+    return tuple((english, writing) for english, writing in dict(entries).items() if " " not in english)
 
 
 VOCABULARY = _vocabulary()
@@ -50,8 +50,8 @@ def saying(words: tuple[tuple[str, str], ...]) -> Complement:
     """Build the words that somebody says, in order. Example: (said) apple run blue - 「りんご、走る、青い」と(言いました)."""
     english: list[Word] = []
     japanese: list[Word] = []
-    for said, writing in words:
+    for english_word, writing in words:
         link = Link()
-        english.append(Word(said, link, True))
+        english.append(Word(english_word, link, True))
         japanese += [Word("、")] * bool(japanese) + [Word(writing, link, True)]
     return Complement(tuple(english), (Word("「"), *japanese, Word("」"), Word("と")), 0, 7)

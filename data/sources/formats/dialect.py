@@ -77,33 +77,33 @@ def recognised(file: TextFile, kind: str, separator: str | None, quoting: str | 
     header = _settings(sample)
     sample = sample[len(header) :]
     facts = dict(header)
-    given = SEPARATORS.get(separator, separator) if separator else None
-    if given is None and "separator" in facts:
-        given = _ANKI_SEPARATORS.get(facts["separator"].strip().lower(), facts["separator"][:1])
-    given = given or _separator(sample, kind)
-    quoted = quoting == "csv" if quoting else bool(header) or given != "\t" or _are_quoted(sample, size > _SAMPLE)
-    quoted = quoted and len(given) == 1
+    sign = SEPARATORS.get(separator, separator) if separator else None
+    if sign is None and "separator" in facts:
+        sign = _ANKI_SEPARATORS.get(facts["separator"].strip().lower(), facts["separator"][:1])
+    sign = sign or _separator(sample, kind)
+    quoted = quoting == "csv" if quoting else bool(header) or sign != "\t" or _are_quoted(sample, size > _SAMPLE)
+    quoted = quoted and len(sign) == 1
     special = [int(value) - 1 for key, value in header if key.endswith(" column") and value.strip().isdecimal()]
     return Dialect(
-        given,
+        sign,
         quoted,
         quoting is not None,
-        quoted and _spaced(sample, given),
+        quoted and _spaced(sample, sign),
         len(header),
-        tuple(facts["columns"].split(given)) if "columns" in facts else (),
+        tuple(facts["columns"].split(sign)) if "columns" in facts else (),
         tuple(special),
         facts.get("html", "").strip() == "true",
     )
 
 
 def _settings(sample: Sequence[str]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    settings: list[tuple[str, str]] = []
     for line in sample:
         match = _SETTING.fullmatch(line.rstrip("\n"))
-        if not match or (match[3] and found):
+        if not match or (match[3] and settings):
             break
-        found.append(("separator", match[3]) if match[3] else (match[1], match[2]))
-    return found
+        settings.append(("separator", match[3]) if match[3] else (match[1], match[2]))
+    return settings
 
 
 def _separator(sample: Sequence[str], kind: str) -> str:
@@ -114,15 +114,15 @@ def _separator(sample: Sequence[str], kind: str) -> str:
     candidates = [*"\t;|,"] if kind == "csv" else [*_signs(sample), *"\t;|"]
     widths = {separator: _widths(sample, separator) for separator in candidates}
     if not any(
-        width > 1 for found in widths.values() for width in found
+        width > 1 for counts in widths.values() for width in counts
     ):  # a quote is not closed: without quoted cells
         outside = _without_quoted(sample, "")
         widths = {separator: [line.count(separator) + 1 for line in outside] for separator in candidates}
     scores = {}
-    for separator, found in widths.items():
-        usual = Counter(width for width in found if width > 1).most_common(1)
+    for separator, counts in widths.items():
+        usual = Counter(width for width in counts if width > 1).most_common(1)
         spaces = sum(line.count(separator + " ") for line in sample)  # in a sentence a space follows
-        scores[separator] = usual[0][1] / len(found) if usual else 0, -spaces
+        scores[separator] = usual[0][1] / len(counts) if usual else 0, -spaces
     best = max(scores, key=scores.__getitem__)
     if kind == "tsv":
         return best if scores[best][0] >= _MOST else "\t"
@@ -131,8 +131,8 @@ def _separator(sample: Sequence[str], kind: str) -> str:
 
 def _signs(sample: Sequence[str]) -> list[str]:
     """Return the group of signs between spaces that is in most lines, such as `|||` and `+++$+++`."""
-    found = Counter(sign for line in sample for sign in set(re.findall(r"(?<=\s)[^\w\s\"]{2,}(?=\s)", line)))
-    return [sign for sign, _ in found.most_common(1)]
+    counts = Counter(sign for line in sample for sign in set(re.findall(r"(?<=\s)[^\w\s\"]{2,}(?=\s)", line)))
+    return [sign for sign, _ in counts.most_common(1)]
 
 
 def _without_quoted(sample: Sequence[str], stead: str) -> list[str]:
@@ -151,14 +151,14 @@ def _widths(sample: Sequence[str], separator: str) -> list[int]:
     """Return the number of cells of each row, none if the quotes are not those of cells between such separators."""
     if len(separator) > 1:
         return [line.count(separator) + 1 for line in sample if line.strip()]
-    found = []
+    widths = []
     try:
         for _, cells, _ in csv_rows(sample, separator, _spaced(sample, separator)):
-            found += [len(cells)] if cells else []
+            widths += [len(cells)] if cells else []
     except csv.Error as error:
         if not (len(sample) == _LINES and "unexpected end" in str(error)):
             return []
-    return found
+    return widths
 
 
 def _are_quoted(sample: Sequence[str], cut: bool) -> bool:
@@ -224,9 +224,9 @@ def swallows_rows(raw: str, count: int, separator: str) -> bool:
     was meant as text was closed by another."""
     if count < 2:
         return False
-    found = [line.split(separator) for line in raw.rstrip("\n").split("\n")]
+    rows = [line.split(separator) for line in raw.rstrip("\n").split("\n")]
     # After a comma in a sentence there is a space, or the line ends.
-    return all(len(cells) == count and all(cell.strip() and not cell[0].isspace() for cell in cells) for cells in found)
+    return all(len(cells) == count and all(cell.strip() and not cell[0].isspace() for cell in cells) for cells in rows)
 
 
 def opening_line(raw: str, separator: str, whole: bool = False) -> int:

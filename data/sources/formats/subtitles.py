@@ -38,14 +38,14 @@ def cues(file: TextFile) -> list[Cue]:
 
     Only WebVTT says that a blank line ends a cue; in SubRip files cues have some inside.
     """
-    found: list[Cue] = []
+    result: list[Cue] = []
     webvtt = numbered = False
     times: tuple[float, float] | None = None
     text: list[str] = []
 
     def end() -> None:
         if times and text:
-            found.append(Cue(*times, " ".join(text)))
+            result.append(Cue(*times, " ".join(text)))
 
     for line in lines(file):
         if match := _TIMES.match(line):
@@ -59,12 +59,12 @@ def cues(file: TextFile) -> list[Cue]:
                 times, text = None, []
         elif not times:
             webvtt, numbered = webvtt or line.startswith("WEBVTT"), line.strip("\ufeff \n").isdecimal()
-        elif shown := html.unescape(_MARKS.sub("", line)).strip():
-            text.append(shown)
+        elif content := html.unescape(_MARKS.sub("", line)).strip():
+            text.append(content)
     end()
-    if not found:
+    if not result:
         raise DataError(f"{file.path}: has no cues (lines like 00:00:01,000 --> 00:00:02,500, then a text)")
-    return sorted(found, key=lambda cue: cue.start)
+    return sorted(result, key=lambda cue: cue.start)
 
 
 def _seconds(hours: str | None, minutes: str, seconds: str, fraction: str) -> float:
@@ -103,6 +103,6 @@ def matched(sources: Sequence[Cue], targets: Sequence[Cue]) -> list[tuple[list[C
     return [*groups, group]
 
 
-def _overlap(one: Cue, other: Cue) -> bool:
-    shared = min(one.end, other.end) - max(one.start, other.start)
-    return shared > 0 and shared >= _TOGETHER * min(one.end - one.start, other.end - other.start)
+def _overlap(first: Cue, second: Cue) -> bool:
+    shared = min(first.end, second.end) - max(first.start, second.start)
+    return shared > 0 and shared >= _TOGETHER * min(first.end - first.start, second.end - second.start)

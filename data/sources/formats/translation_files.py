@@ -85,15 +85,15 @@ def _tmx(content: bytes) -> tuple[dict[str, str], list[Unit]]:
             for segment in node.iterchildren("{*}seg"):
                 texts.setdefault(language, _text(segment))
         units.append(texts)
-    found = list(dict.fromkeys(language.lower() for language in chain.from_iterable(units)))
-    if len(found) != 2:  # en-US and en-GB count as one
-        found = list(dict.fromkeys(language.partition("-")[0] for language in found))
-    if len(found) != 2:
+    languages = list(dict.fromkeys(language.lower() for language in chain.from_iterable(units)))
+    if len(languages) != 2:  # en-US and en-GB count as one
+        languages = list(dict.fromkeys(language.partition("-")[0] for language in languages))
+    if len(languages) != 2:
         return {}, units
     first = memory.getsourcelanguage() or ""
-    if _same(found[1], first) or _same(first, found[1]):
-        found.reverse()
-    return {"source": found[0], "target": found[1]}, units
+    if _same(languages[1], first) or _same(first, languages[1]):
+        languages.reverse()
+    return {"source": languages[0], "target": languages[1]}, units
 
 
 def _xliff(content: bytes) -> tuple[dict[str, str], list[Unit]]:

@@ -52,15 +52,15 @@ def partners(files: Iterable[Path], config: DataConfig) -> tuple[list[tuple[Path
     groups: dict[tuple[Path, str, str], dict[str, Path]] = {}
     for file in files:
         name = plain_name(file).name
-        if (found := [*pattern.finditer(name)]) and not name.lower().endswith(TABLES):
-            start, end = found[-1].span()
+        if (matches := [*pattern.finditer(name)]) and not name.lower().endswith(TABLES):
+            start, end = matches[-1].span()
             groups.setdefault((file.parent, name[:start], name[end:]), {})[name[start:end]] = file
     sets = [sides for sides in groups.values() if len(sides) > 1]
     if not any(set(chosen) <= set(sides) for sides in sets):
-        there = sorted({side for sides in sets for side in sides})
-        if len(there) != 2 or chosen != [DataConfig.source_column, DataConfig.target_column]:
-            return [], there
-        chosen = there
+        names = sorted({side for sides in sets for side in sides})
+        if len(names) != 2 or chosen != [DataConfig.source_column, DataConfig.target_column]:
+            return [], names
+        chosen = names
     source, target = chosen
     pairs = [(sides[source], sides[target]) for sides in sets if source in sides and target in sides]
     return [pair for pair in pairs if not any(map(_is_table, pair))], chosen

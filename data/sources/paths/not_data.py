@@ -150,14 +150,14 @@ def foreign(path: Path, text: bool = True) -> str | None:
             start = stream.read(_START)
     except OSError:  # whoever reads the file reports it
         return None
-    found = _signed(start, _SIGNATURES) or (_zipped(path) if start.startswith(b"PK\x03\x04") else None)
-    if found is None and text:
+    kind = _signed(start, _SIGNATURES) or (_zipped(path) if start.startswith(b"PK\x03\x04") else None)
+    if kind is None and text:
         suffix, start = plain_name(path).suffix.lower(), start.removeprefix(codecs.BOM_UTF8)
-        found = _NUMBERS if suffix == ".bin" and b"\0" in start else None
-        found = found or _markup(start) or _signed(start, _MARKED) or _NAMES.get(suffix)
-    if found is None:
+        kind = _NUMBERS if suffix == ".bin" and b"\0" in start else None
+        kind = kind or _markup(start) or _signed(start, _MARKED) or _NAMES.get(suffix)
+    if kind is None:
         return None
-    what, way = found
+    what, way = kind
     return f"is {what}; {(way or 'it ' + _NOT_HERE).replace('NAME', shlex.quote(path.name))}"
 
 
@@ -167,8 +167,8 @@ def foreign_start(start: bytes) -> str | None:
         return f"is compressed ({kind}); pass the text: {_CATS[kind]} FILE | python generate.py …"
     if start.startswith(b"PK\x03\x04"):
         return "is a zip file or an Office document; pass its text"
-    found = _signed(start, _SIGNATURES)
-    return f"is {found[0]}; {(found[1] or 'it ' + _NOT_HERE).replace('NAME', 'FILE')}" if found else None
+    signature = _signed(start, _SIGNATURES)
+    return f"is {signature[0]}; {(signature[1] or 'it ' + _NOT_HERE).replace('NAME', 'FILE')}" if signature else None
 
 
 def _signed(start: bytes, signatures: list[tuple[bytes, str, str]]) -> tuple[str, str] | None:
@@ -198,10 +198,10 @@ def _zipped(path: Path) -> tuple[str, str] | None:
 
 def _markup(start: bytes) -> tuple[str, str] | None:
     """Return what a file is that begins with the markup of XML or HTML."""
-    found = _MARKUP.match(start)
-    if not found:
+    match = _MARKUP.match(start)
+    if not match:
         return None
-    root = _ROOT.search(re.sub(rb"<!--.*?-->", b"", start, flags=re.DOTALL), found.start())
+    root = _ROOT.search(re.sub(rb"<!--.*?-->", b"", start, flags=re.DOTALL), match.start())
     name = (root[2] or root[1]).decode() if root else ""
     if name.lower() in _ROOTS:
         return _ROOTS[name.lower()]
@@ -212,5 +212,5 @@ def _markup(start: bytes) -> tuple[str, str] | None:
 
 def check_kind(path: Path, text: bool) -> None:
     """Raise DataError for a file of a kind that is not read. text: as in `foreign`."""
-    if found := foreign(path, text):
-        raise DataError(f"{path}: {found}")
+    if reason := foreign(path, text):
+        raise DataError(f"{path}: {reason}")

@@ -16,7 +16,7 @@ from data.batches.source_sentences import reversed_tag
 from data.config import TokenizerConfig
 from data.errors import DataError
 from data.token_cache import PreparedPairs, prepare
-from tests.data.conftest import made_pairs
+from tests.data.conftest import made_pairs, tsv
 
 CONTEXT = 24
 
@@ -31,7 +31,7 @@ def prepared(
     **more,
 ) -> PreparedPairs:
     for name, chosen in (("train", made_pairs()), ("valid", made_pairs(40))):
-        (tmp_path / f"{name}.tsv").write_text("".join(f"{en}\t{ja}\n" for en, ja in chosen), "utf-8")
+        (tmp_path / f"{name}.tsv").write_text(tsv(chosen), "utf-8")
     config = pairs_config(tmp_path, batch_tokens=256, **more)
     tokenizer = TokenizerConfig(kind=kind, vocab_size=100 if shared else 45, sampling=sampling, shared=shared)
     return prepare("translate", config, tokenizer, context, seed=3)
@@ -112,7 +112,7 @@ def test_inputs_start_with_bos_and_targets_end_with_eos(tmp_path: Path, pairs_co
 
 
 @pytest.mark.parametrize(("sampling", "kind"), [(0.0, "unigram"), (0.3, "unigram"), (0.1, "bpe")])
-def test_a_resumed_stream_goes_on_exactly(tmp_path: Path, pairs_config, sampling: float, kind: str) -> None:
+def test_resumed_stream_is_exact(tmp_path: Path, pairs_config, sampling: float, kind: str) -> None:
     """Guards against other batches after a resume, also across an epoch boundary and with subword sampling."""
     data = prepared(tmp_path, pairs_config, sampling=sampling, kind=kind)
     stream = data.training()

@@ -45,7 +45,7 @@ def test_targets_are_the_inputs_one_further() -> None:
 
 
 @pytest.mark.parametrize("done", [0, 5, 11, 12, 13, 40])
-def test_a_resumed_stream_goes_on_exactly(done: int) -> None:
+def test_resumed_stream_is_exact(done: int) -> None:
     """Guards against other batches after a resume, also across an epoch boundary (here after 12.4 batches)."""
     tokens = np.where(np.arange(1005) % 17 == 0, 0, numbered(1005))
     stream = WindowStream(tokens, 10, 8, seed=1, eos_id=0)
@@ -58,7 +58,7 @@ def test_a_resumed_stream_goes_on_exactly(done: int) -> None:
         assert torch.equal(resumed.next_batch().inputs, stream.next_batch().inputs)
 
 
-def test_an_epoch_that_begins_anew_has_all_windows() -> None:
+def test_restarted_epoch_has_all_windows() -> None:
     """Guards against a part of other data that is left out of the first epoch after a resume."""
     stream = WindowStream(numbered(100), 1, 8, seed=1)
     for _ in range(stream.epoch_batches + 5):

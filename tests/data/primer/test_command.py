@@ -1,35 +1,35 @@
-"""`python -m data.primer` as a user runs it."""
+"""`python -m data.primer`: formats, selection of rows, and errors."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
+from configs.program import exit_code_of
 from data.primer import rows
+from data.primer.__main__ import main
+from tests.conftest import ROOT, environment
 
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def run(*options: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """Run the command with the given options."""
-    command = [sys.executable, "-m", "data.primer", *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, env=os.environ | environment, timeout=60)
+Lines = Callable[..., list[str]]
 
 
-def lines(*options: str) -> list[str]:
-    """Return the printed lines."""
-    done = run(*options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.decode().removesuffix("\n").split("\n")
+@pytest.fixture
+def lines(capsys: pytest.CaptureFixture[str]) -> Lines:
+    """Return a function that runs the command with options and returns the printed lines."""
+
+    def run(*options: str) -> list[str]:
+        main([*options])
+        return capsys.readouterr().out.removesuffix("\n").split("\n")
+
+    return run
 
 
-def test_tables_and_json_lines_are_the_rows() -> None:
+def test_tsv_and_json_lines_contain_the_rows(lines: Lines) -> None:
     """Guards users who export the corpus with this command."""
     table = lines("pairs=12", "seed=5")
     assert [line.split("\t") for line in table] == [[row["source"], row["target"]] for row in rows("sentences", 12, 5)]
@@ -38,7 +38,7 @@ def test_tables_and_json_lines_are_the_rows() -> None:
 
 
 @pytest.mark.parametrize("kind", ["sentences", "stories"])
-def test_pharaoh_lines_link_the_words_they_count(kind: str) -> None:
+def test_pharaoh_links_are_word_indices(kind: str, lines: Lines) -> None:
     """Guards against links that are off by one word: a wrong gold standard for any aligner scored against it."""
     for line, row in zip(lines("--kind", kind, "--pairs", "30", "--format", "pharaoh"), rows(kind, 30, 1), strict=True):
         english, japanese, links = (part.split(" ") for part in line.split("\t"))
@@ -54,11 +54,11 @@ def test_pharaoh_lines_link_the_words_they_count(kind: str) -> None:
             assert {(i, j) for i in mine for j in theirs} <= linked
 
 
-def test_a_picture_and_a_split() -> None:
+def test_one_split_as_text_and_as_picture(lines: Lines) -> None:
     """Guards `--split`: it prints the rows of one split of the requested pairs."""
     chosen = [row["source"] for row in rows("sentences", 300, 1) if row["split"] == "novel"]
     assert [line.split("\t")[0] for line in lines("--pairs", "300", "--split", "novel")] == chosen
-    svg = ElementTree.fromstring(run("--pairs", "300", "--split", "novel", "--format", "svg").stdout)
+    svg = ElementTree.fromstring("\n".join(lines("--pairs", "300", "--split", "novel", "--format", "svg")))
     assert len(svg.findall("{http://www.w3.org/2000/svg}g")) == len(chosen)
 
 
@@ -71,27 +71,30 @@ def test_a_picture_and_a_split() -> None:
         (["--poems"], "poems: unknown setting; there are kind, pairs, seed, split, format"),
     ],
 )
-def test_a_bad_request_is_one_message_and_exit_code_2(options: list[str], message: str) -> None:
+def test_invalid_settings_are_one_line(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against a traceback, and against an empty file with exit code 0."""
-    done = run(*options)
-    assert done.returncode == 2
-    assert done.stdout == b""
-    assert message in done.stderr.decode().splitlines()[-1]
+    assert exit_code_of(lambda: main(options)) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert message in printed.err.splitlines()[-1]
 
 
-def test_japanese_is_utf8_whatever_the_terminal() -> None:
+def test_japanese_is_utf8_whatever_the_terminal(lines: Lines) -> None:
     """Guards against an encoding error in a Latin-1 locale."""
-    assert run("--pairs", "3", PYTHONIOENCODING="latin-1").stdout == run("--pairs", "3").stdout != b""
+    command = [sys.executable, "-m", "data.primer", "pairs=3"]
+    latin = environment() | {"PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, cwd=ROOT, env=latin, capture_output=True, timeout=60, check=True)
+    assert done.stdout.decode().splitlines() == lines("pairs=3")
 
 
 @pytest.mark.parametrize(
-    ("target", "status", "said"), [("| true", 141, ""), ("> /dev/full", 2, "error: output: No space left on device")]
+    ("target", "status", "error"), [("| true", 141, ""), ("> /dev/full", 2, "error: output: No space left on device")]
 )
-def test_a_reader_that_leaves_and_a_full_disk(target: str, status: int, said: str) -> None:
+def test_closed_pipe_and_full_disk_are_no_traceback(target: str, status: int, error: str) -> None:
     """Guards against a traceback with `| head`, and against exit code 0 on a full disk."""
     command = f"{sys.executable} -m data.primer --pairs 400 {target}; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == status
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
-    assert said in done.stderr
+    assert error in done.stderr

@@ -116,7 +116,7 @@ def test_a_word_list_is_repeated_word_for_word() -> None:
     assert len(set(pairs)) > 0.9 * len(pairs)
 
 
-def test_nobody_helps_himself() -> None:
+def test_no_clause_has_one_person_as_subject_and_object() -> None:
     """Guards against 'Alice helped Alice': no clause of a story has a person as both its subject and its object."""
     names = {name.english for name in NAMES}
     clauses = 0
@@ -143,7 +143,7 @@ def test_two_acts_have_the_same_people_and_different_things() -> None:
 
 
 @pytest.mark.slow
-def test_a_reason_never_brings_in_somebody_new() -> None:
+def test_reasons_introduce_no_new_referent() -> None:
     """Guards against 'It chased a duck because a duck ate the rice', which would be two ducks; a repeated noun takes
     'the'."""
     texts = [row["text"] for row in rows("stories", 4000, seed=9)]
@@ -217,7 +217,7 @@ def test_antecedents_are_a_pronoun_and_an_earlier_noun_phrase(kind: str) -> None
     assert found > (200 if kind == "sentences" else 4000)
 
 
-def test_it_is_not_always_the_same_place_in_the_preference_family() -> None:
+def test_preference_antecedent_is_not_positional() -> None:
     """Guards against an antecedent that its position reveals: 'because it is less acidic' refers to the first fruit,
     'because it is too acidic' to the second."""
     first = second = 0
@@ -232,7 +232,7 @@ def test_it_is_not_always_the_same_place_in_the_preference_family() -> None:
     assert min(first, second) > 30
 
 
-def test_the_lessons_sentence_can_be_derived() -> None:
+def test_example_sentence_of_the_lessons_is_derivable() -> None:
     """Guards the project's example: 'Emi prefers the apple over the orange because it is less acidic'."""
     pattern = re.compile(r"(\w+) prefers the (\w+) over the (\w+) because it is less (acidic|sour)\.")
     chooser = Chooser(random.Random(1))
@@ -254,7 +254,7 @@ def test_size() -> None:
 
 
 @pytest.mark.slow
-def test_there_are_200_000_pairs_and_100_000_stories() -> None:
+def test_corpus_size_limits() -> None:
     """Guards the documented maximum sizes: `rows` fails if the grammar cannot generate that many distinct rows. English
     alone is written: a sentence has one translation."""
     chooser = Chooser(random.Random(17))
@@ -289,7 +289,7 @@ def test_every_verb_and_construction_occurs() -> None:
     assert [entry.english for entry in VERBS if not any(f" {form} " in words for form in forms[entry])] == []
 
 
-def test_bad_requests_are_refused() -> None:
+def test_unknown_kind_is_rejected() -> None:
     """Guards against sentences in response to a wrong kind."""
     with pytest.raises(ValueError, match="no kind of rows 'poems'"):
         rows("poems", 10, 1)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from data.primer.grammar import japanese as ja
+from data.primer.grammar.counters import count, question
 from data.primer.lexicon import ADJECTIVES, VERBS, adjective_predicate, verb_predicate
 
 # dictionary, class: ます ません ました ませんでした | ない なかった た | て なくて | たい(です) たくないです | potential polite, negative |
@@ -36,12 +37,6 @@ ADJECTIVE_TABLE = """
 背が高い i 背が高いです 背が高くないです 背が高かったです 背が高くなかったです 背が高い 背が高くない 背が高かった 背が高くなかった 背が高い 背が高い 背が高かった 背が高くて 背が高かったら 背が高く 背が高すぎました
 静かな na 静かです 静かではありません 静かでした 静かではありませんでした 静かだ 静かではない 静かだった 静かではなかった 静かな 静かな 静かだった 静かで 静かだったら 静かに 静かすぎました
 病気の no 病気です 病気ではありません 病気でした 病気ではありませんでした 病気だ 病気ではない 病気だった 病気ではなかった 病気の 病気な 病気だった 病気で 病気だったら 病気に 病気すぎました
-"""
-
-# dictionary, class: the state as it is said of somebody
-STATE_TABLE = """
-お腹がすいている お腹がすいています お腹がすいていません お腹がすいていました お腹がすいていませんでした お腹がすいている お腹がすいていない お腹がすいていた お腹がすいていなかった
-疲れている 疲れています 疲れていません 疲れていました 疲れていませんでした 疲れている 疲れていない 疲れていた 疲れていなかった
 """
 
 FINITE = [(False, False), (False, True), (True, False), (True, True)]
@@ -75,7 +70,7 @@ def _verb_forms(predicate: ja.Predicate) -> list[str]:
 
 
 @pytest.mark.parametrize("row", VERB_TABLE.strip().splitlines(), ids=lambda row: row.split()[0])
-def test_verbs_conjugate_as_written_by_hand(row: str) -> None:
+def test_verb_forms(row: str) -> None:
     """Guards against wrong bases and sound changes, which would occur in thousands of sentences."""
     verb, kind, *expected = row.split()
     assert _verb_forms(verb_predicate(verb, kind)) == expected
@@ -97,23 +92,10 @@ def _adjective_forms(predicate: ja.Predicate) -> list[str]:
 
 
 @pytest.mark.parametrize("row", ADJECTIVE_TABLE.strip().splitlines(), ids=lambda row: row.split()[0])
-def test_adjectives_conjugate_as_written_by_hand(row: str) -> None:
+def test_adjective_forms(row: str) -> None:
     """Guards against confused い- and な-adjectives: 静かくない, 高いではありません."""
     adjective, kind, *expected = row.split()
     assert _adjective_forms(adjective_predicate(adjective, kind)) == expected
-
-
-@pytest.mark.parametrize("row", STATE_TABLE.strip().splitlines(), ids=lambda row: row.split()[0])
-def test_states_conjugate_as_written_by_hand(row: str) -> None:
-    """Guards states such as 'hungry', which are verbs in Japanese: every form of an adjective would be wrong."""
-    state, *expected = row.split()
-    predicate = adjective_predicate(state, "state")
-    forms = [
-        ja.finite(predicate, past=past, negative=negative, polite=polite).text
-        for polite in (True, False)
-        for past, negative in FINITE
-    ]
-    assert forms == expected
 
 
 def test_special_verbs_and_derivations() -> None:
@@ -133,7 +115,7 @@ def test_special_verbs_and_derivations() -> None:
     assert ja.continuative(verb_predicate("遊ぶ", "godan")).text == "遊び"
 
 
-def test_forms_come_apart_where_an_analyser_cuts() -> None:
+def test_forms_split_at_word_boundaries() -> None:
     """Guards against links that end inside a word: 読み|ました, 勉強|します, 高く|ないです."""
     assert ja.finite(verb_predicate("読む", "godan"), past=True) == ("読み", "ました")
     assert ja.plain(verb_predicate("読む", "godan"), past=True) == ("読ん", "だ")
@@ -143,7 +125,7 @@ def test_forms_come_apart_where_an_analyser_cuts() -> None:
     assert ja.finite(adjective_predicate("静かな", "na"), past=True) == ("静か", "でした")
 
 
-def test_writing_and_reading_of_the_lexicon_inflect_alike() -> None:
+def test_writing_and_reading_have_equal_endings() -> None:
     """Guards against a wrong reading or a wrong class in the lexicon: writing and reading would inflect differently."""
     for entry in (*VERBS, *ADJECTIVES):
         make = verb_predicate if entry in VERBS else adjective_predicate
@@ -156,7 +138,18 @@ def test_writing_and_reading_of_the_lexicon_inflect_alike() -> None:
             assert written[-shared:] == read[-shared:], (entry.english, written, read)
 
 
-def test_unknown_class_is_refused() -> None:
-    """Guards against a typing error in the class column, which must not select another conjugation."""
+def test_invalid_input_is_rejected() -> None:
+    """Guards against a typing error in the class column, which must not select another conjugation, and against numbers
+    above ten and unknown counters."""
     with pytest.raises(ValueError, match="no verb class 'godann'"):
         ja.bases("読む", "godann")
+    for number, counter in ((0, "本"), (11, "本"), (3, "丁")):
+        with pytest.raises(ValueError, match="cannot count"):
+            count(number, counter)
+
+
+def test_counters_from_one_to_ten() -> None:
+    """Guards the kanji: ten things are 十, not 十つ; and the interrogative, which is いくつ for つ."""
+    assert [count(n, "匹") for n in (1, 2, 3, 10)] == ["一匹", "二匹", "三匹", "十匹"]
+    assert [count(n, "つ") for n in (1, 9, 10)] == ["一つ", "九つ", "十"]
+    assert [question(counter) for counter in ("個", "匹", "人", "つ")] == ["何個", "何匹", "何人", "いくつ"]

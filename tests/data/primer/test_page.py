@@ -13,7 +13,7 @@ from data.primer.examples import FOLDER, examples, markdown
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "primer.md"
 
 
-def test_the_examples_are_those_of_the_grammar() -> None:
+def test_page_examples_are_current() -> None:
     """Guards against outdated examples after a change of the grammar; `python -m data.primer.examples` redraws them."""
     page = PAGE.read_text(encoding="utf-8")
     shown = re.findall(r"^!\[.*\]\(images/primer/.*\)$", page, flags=re.MULTILINE)

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from data.config import DataConfig, TokenizerConfig
+from data.config import DataConfig
 from data.errors import DataError
 from data.primer.corpus import KINDS, sentence_row
 from data.primer.grammar.choice import Chooser
 from data.primer.stream import Stream
-from data.token_cache import prepare
-from tests.data.conftest import load_rows, made_pairs, made_text, pairs, write
+from tests.data.conftest import all_pairs, load_rows, made_pairs, made_text, pairs, write
 
 PAIRS = made_pairs(40)
 Config = Callable[..., DataConfig]
@@ -30,7 +29,7 @@ Config = Callable[..., DataConfig]
         (b"x", r"data.path: the text is too short"),
     ],
 )
-def test_a_bad_text_file_is_explained(tmp_path: Path, text_config: Config, content: bytes | None, message: str) -> None:
+def test_invalid_text_file_error(tmp_path: Path, text_config: Config, content: bytes | None, message: str) -> None:
     """Guards new users: the message names file, line and fix; nothing incomplete stays in the cache."""
     if content is not None:
         write(tmp_path / "book.txt", content)
@@ -93,14 +92,14 @@ def test_more_rows_than_the_built_in_corpus_has_are_refused(tmp_path: Path, monk
         ),
     ],
 )
-def test_a_bad_table_is_explained(tmp_path: Path, pairs_config: Config, name: str, content: str, message: str) -> None:
+def test_invalid_table_error(tmp_path: Path, pairs_config: Config, name: str, content: str, message: str) -> None:
     """Guards messages about tables: they name the line and the key of the column."""
     write(tmp_path / name, content)
     with pytest.raises(DataError, match=message):
         load_rows(pairs_config(tmp_path / name), "translate")
 
 
-def test_one_side_longer_than_the_other_names_both_counts(tmp_path: Path, pairs_config: Config) -> None:
+def test_unequal_aligned_files_error(tmp_path: Path, pairs_config: Config) -> None:
     """Guards aligned files: without this error, a shifted corpus would train a useless model."""
     write(tmp_path / "a.en", "one\ntwo\nthree\n")
     write(tmp_path / "a.ja", "一\n二")
@@ -119,9 +118,7 @@ def test_one_side_longer_than_the_other_names_both_counts(tmp_path: Path, pairs_
         ({"path": "book.txt", "split": "random"}, r"1 rows are too few .*data.rows=paragraph"),
     ],
 )
-def test_paths_and_splits_that_lead_nowhere_are_explained(
-    tmp_path: Path, text_config: Config, settings, message: str
-) -> None:
+def test_invalid_path_and_split_errors(tmp_path: Path, text_config: Config, settings, message: str) -> None:
     """Guards mistyped settings: the message names the key."""
     folder = tmp_path / "texts"
     folder.mkdir()
@@ -135,29 +132,7 @@ def test_paths_and_splits_that_lead_nowhere_are_explained(
         load_rows(text_config(**paths), "gpt")
 
 
-@pytest.mark.parametrize(
-    ("context", "tokenizer", "message"),
-    [
-        (
-            50000,
-            TokenizerConfig(kind="char"),
-            r"model.context=50000 is longer than the text: .* has \d+ tokens; set model.context",
-        ),
-        (8, TokenizerConfig(kind="bpe", vocab_size=9999), r"tokenizer.vocab_size=9999 .* set it to at most \d+"),
-    ],
-)
-def test_settings_that_do_not_fit_the_text_are_explained(
-    tmp_path: Path, text_config: Config, context, tokenizer, message
-) -> None:
-    """Guards small texts with settings for large texts."""
-    config = text_config(write(tmp_path / "book.txt", made_text(160)))
-    with pytest.raises(DataError, match=message):
-        prepare("gpt", config, tokenizer, context, seed=0)
-
-
-def test_names_of_columns_are_no_row_where_columns_are_numbers(
-    tmp_path: Path, pairs_config: Config, text_config: Config
-) -> None:
+def test_header_is_detected_with_column_numbers(tmp_path: Path, pairs_config: Config, text_config: Config) -> None:
     """Guards data.source_column=1 on a file with a header, whose names would become a training row; the same word in
     another cell is data."""
     lines = "".join(f"{n}\t{en}\t{ja}\n" for n, (en, ja) in enumerate(PAIRS))
@@ -166,7 +141,7 @@ def test_names_of_columns_are_no_row_where_columns_are_numbers(
     with pytest.raises(DataError, match=r"data.header=true"):
         load_rows(pairs_config(named, **numbers), "translate")
     config = pairs_config(named, header=True, **numbers)
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
     words = write(tmp_path / "words.tsv", "source\t1\t2\n" + lines)
     assert pairs(pairs_config(words, **numbers))[0] == ("1", "2")
     with pytest.raises(DataError, match=r"posts.csv: the first line has the names .*data.header=true"):

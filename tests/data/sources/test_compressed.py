@@ -18,7 +18,7 @@ import pytest
 from data.config import DataConfig
 from data.errors import DataError
 from data.sources.sources import load
-from tests.data.conftest import load_rows, made_pairs, made_text, pairs, texts, write
+from tests.data.conftest import all_pairs, load_rows, made_pairs, made_text, pairs, texts, tsv, write
 
 PAIRS = made_pairs(40)
 Config = Callable[..., DataConfig]
@@ -61,20 +61,20 @@ def test_compressed_files_are_read_like_their_content(
     for place in (path, path.parent):
         rows = load_rows(text_config(place, streaming=streaming), "gpt")
         assert "".join(row["text"] for split in ("train", "valid") for row in rows[split]) == text
-    table = "".join(f"{en}\t{ja}\n" for en, ja in PAIRS)
+    table = tsv(PAIRS)
     objects = "".join(json.dumps({"source": en, "target": ja}) + "\n" for en, ja in PAIRS)
     for name, content in (("a.tsv", table), ("a.jsonl", objects)):
         config = pairs_config(write(tmp_path / f"{name}.{ending}", compress(content.encode())))
-        assert pairs(config) + pairs(config, "valid") == PAIRS
+        assert all_pairs(config) == PAIRS
     sides = [write(tmp_path / "m" / f"train.{n}.{ending}", compress(t.encode())) for n, t in (("en", EN), ("ja", JA))]
     config = pairs_config(f"{sides[0]},{sides[1]}")
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
     config = pairs_config(tmp_path / "m", source_column="ja", target_column="en")
     assert pairs(config)[0] == PAIRS[0][::-1]
 
 
 @pytest.mark.parametrize("ending", COMPRESS)
-def test_a_damaged_file_is_one_line(tmp_path: Path, text_config: Config, ending: str) -> None:
+def test_damaged_file_error(tmp_path: Path, text_config: Config, ending: str) -> None:
     """Guards against half a corpus after an interrupted download, and against a traceback."""
     packed = COMPRESS[ending](made_text(5000).encode())
     damaged = packed[:3000] + b"\xff\xff\xff\xff" + packed[3004:]
@@ -105,14 +105,14 @@ def test_an_archive_is_read_like_a_folder(tmp_path: Path, text_config: Config, p
     assert texts(text_config(books), "valid") == ["x"]
     corpus = {"x/README": "OPUS", "x/X.en-ja.en": EN, "x/X.en-ja.ja": JA, "x/X.en-ja.ids": "1\n" * 40, ".hidden": "x"}
     config = pairs_config(archive(tmp_path / "moses" / name, corpus))
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
     (note,) = load(config, "translate").notes
     assert note.startswith("source: X.en-ja.en, target: X.en-ja.ja")
     other = pairs_config(config.path, source_column="ja", target_column="en", valid_path=config.path)
     assert pairs(other) == pairs(other, "valid") == [(ja, en) for en, ja in PAIRS]
 
 
-def test_nothing_is_written_outside_the_cache(tmp_path: Path, text_config: Config) -> None:
+def test_archive_paths_stay_inside_the_cache(tmp_path: Path, text_config: Config) -> None:
     """Guards against archives with names that lead out of the folder, and with links."""
     evil = {"../../../evil.txt": "evil " * 20, "/evil2.txt": "evil " * 20}
     archive(tmp_path / "a.zip", evil)
@@ -128,7 +128,7 @@ def test_nothing_is_written_outside_the_cache(tmp_path: Path, text_config: Confi
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz", "a.txt.zst", "a.zip", "a.tar.gz"])
-def test_a_small_file_may_not_fill_the_disk(
+def test_decompression_bomb_is_refused(
     tmp_path: Path, text_config: Config, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against decompression bombs; nothing of them stays in the cache."""
@@ -166,7 +166,7 @@ def test_archives_that_cannot_be_unpacked_are_explained(tmp_path: Path, text_con
 
 
 @pytest.mark.parametrize("ending", ["zip", "tar.gz"])
-def test_long_names_in_archives_stay_apart(tmp_path: Path, text_config: Config, ending: str) -> None:
+def test_long_archive_names_stay_distinct(tmp_path: Path, text_config: Config, ending: str) -> None:
     """Guards books named by title and author: cut names lost their ending, and equal ones wrote over each other."""
     long = "The collected letters of a well-known author to his many friends " * 3
     files = {f"{long}{n}.txt": f"book {n} {'x' * 200}\n" for n in "12"} | {f"{long * 2}{n}.txt": f"{n}\n" for n in "34"}

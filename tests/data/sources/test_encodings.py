@@ -43,9 +43,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("encoding", "text"), TEXTS)
-def test_the_message_names_an_encoding_that_reads_the_text(
-    tmp_path: Path, text_config: Config, encoding: str, text: str
-) -> None:
+def test_suggested_encoding_reads_the_text(tmp_path: Path, text_config: Config, encoding: str, text: str) -> None:
     """Guards against training on NUL characters, and against advice that damages the text: both the setting and the
     command of the message give the text."""
     book = write(tmp_path / "my book.txt", ("only ASCII\n" * 20 + text * 50).encode(encoding))
@@ -100,7 +98,7 @@ def test_damaged_utf8_is_not_taken_for_another_encoding(tmp_path: Path, text_con
         assert (tmp_path / "my book.fixed.txt").read_bytes() == damaged.decode(errors="ignore").encode()
 
 
-def test_nul_characters_are_no_text(tmp_path: Path, text_config: Config) -> None:
+def test_nul_characters_are_refused(tmp_path: Path, text_config: Config) -> None:
     """Guards against binary files that happen to be UTF-8."""
     for content in (b"one\ntwo\n" * 50 + b"thr\0ee\n", b"one\ntwo\n" * 50 + b"two \0 words\n"):
         book = write(tmp_path / "a.txt", content)

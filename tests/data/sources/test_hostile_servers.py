@@ -73,7 +73,7 @@ def response(*headers: str, body: bytes = b"", status: str = "200 OK") -> bytes:
         ),
     ],
 )
-def test_a_server_that_stalls_is_left_in_time(tmp_path: Path, serve: Serve, parts: list[bytes], reason: str) -> None:
+def test_stalled_download_times_out(tmp_path: Path, serve: Serve, parts: list[bytes], reason: str) -> None:
     """Guards against waiting for days: the library's limit starts again with every byte, in headers and in the body."""
     stalls = "timed out" in reason
     address = serve(*parts, pause=60 if stalls else 0.05, repeat=not stalls)
@@ -82,7 +82,7 @@ def test_a_server_that_stalls_is_left_in_time(tmp_path: Path, serve: Serve, part
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_slow_server_is_waited_for(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_steady_download_completes(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against leaving a slow connection that keeps its pace."""
     monkeypatch.setattr(downloads, "_TIMEOUT", 20)
     address = serve(response("Content-Length: 150000"), *[b"x" * 15_000] * 10, pause=0.1)
@@ -99,7 +99,7 @@ def test_a_redirect_to_anything_but_http_is_refused(tmp_path: Path, serve: Serve
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_body_of_a_redirect_is_not_read(tmp_path: Path, serve: Serve) -> None:
+def test_redirect_body_is_not_read(tmp_path: Path, serve: Serve) -> None:
     """Guards against a redirect with a body that never ends or is larger than the memory."""
     place = serve(response("Content-Length: 4", body=b"text"))
     redirect = response(f"Location: {place}/b.txt", f"Content-Length: {10**14}", status="301 Moved")
@@ -108,7 +108,7 @@ def test_the_body_of_a_redirect_is_not_read(tmp_path: Path, serve: Serve) -> Non
 
 
 @pytest.mark.parametrize("length", ["9" * 5000, "-5", "²", "1e3"])
-def test_a_length_that_is_no_number_is_ignored(tmp_path: Path, serve: Serve, length: str) -> None:
+def test_invalid_content_length_is_ignored(tmp_path: Path, serve: Serve, length: str) -> None:
     """Guards against a traceback for a number of 5,000 digits."""
     address = serve(response(f"Content-Length: {length}", "Connection: close", body=b"text"))
     assert download(f"{address}/a.txt", tmp_path).read_bytes() == b"text"
@@ -128,7 +128,7 @@ def test_a_length_that_is_no_number_is_ignored(tmp_path: Path, serve: Serve, len
         "%5c..%5cx",
     ],
 )
-def test_any_name_in_an_address_stays_in_the_cache(tmp_path: Path, serve: Serve, name: str) -> None:
+def test_url_file_names_stay_inside_the_cache(tmp_path: Path, serve: Serve, name: str) -> None:
     """Guards against a file written outside the cache, one replaced by the note of its version, and a traceback."""
     cache = tmp_path / "a" / "b" / "cache"
     address = serve(response('ETag: "1"', "Content-Length: 4", body=b"text"))

@@ -19,7 +19,7 @@ from data.sources.parquet_rows import parquet_rows
 from data.sources.sources import load
 from data.sources.text_files import scan
 from tests.conftest import environment
-from tests.data.conftest import load_rows, pairs, write
+from tests.data.conftest import all_pairs, load_rows, write
 
 Config = Callable[..., DataConfig]
 
@@ -45,9 +45,8 @@ def test_rows_with_other_columns_of_any_type_are_read(tmp_path: Path, pairs_conf
     odd = [3, "x", None, [1], {"a": {}}]
     rows = [{"source": f"s{n}", "target": f"t{n}", "note": odd[n % 5]} for n in range(20)]
     del rows[7]["target"]
-    write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    config = pairs_config(tmp_path / "a.jsonl")
-    assert len(pairs(config) + pairs(config, "valid")) == 19
+    config = pairs_config(write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
+    assert len(all_pairs(config)) == 19
     assert "train: 1 pairs with an empty side were left out" in load(config, "translate").notes
 
 

@@ -13,7 +13,7 @@ import pytest
 from data.config import DataConfig
 from data.errors import DataError
 from data.sources.sources import load
-from tests.data.conftest import load_rows, made_pairs, made_text, pairs, texts, write
+from tests.data.conftest import all_pairs, load_rows, made_pairs, made_text, pairs, texts, tsv, write
 
 PAIRS = made_pairs(40)
 EN, JA = ("".join(f"{pair[side]}\n" for pair in PAIRS) for side in (0, 1))
@@ -48,7 +48,7 @@ def test_two_files_that_differ_in_the_language_are_aligned(
     for name in ("README", "Tatoeba.en-ja.ids", "Tatoeba.en-ja.xml"):
         write(tmp_path / "c" / name, "x\n" * 40)
     config = pairs_config(tmp_path / "c" / among)
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
     notes = load(config, "translate").notes
     assert (f"source: {source}, target: {target}" in notes[0]) == (source != "source.txt")
 
@@ -68,9 +68,9 @@ def test_the_languages_may_be_chosen(tmp_path: Path, pairs_config: Config) -> No
 def test_tables_of_two_languages_are_not_aligned(tmp_path: Path, pairs_config: Config) -> None:
     """Guards against pairing tables that have both languages each."""
     for name in ("en.txt", "ja.txt", "c.de-en.txt", "c.fr-en.txt"):
-        write(tmp_path / name, "".join(f"{en}\t{ja}\n" for en, ja in PAIRS))
+        write(tmp_path / name, tsv(PAIRS))
     config = pairs_config(tmp_path)
-    assert pairs(config) + pairs(config, "valid") == PAIRS * 4
+    assert all_pairs(config) == PAIRS * 4
 
 
 # Splits of a glob
@@ -132,7 +132,7 @@ def test_a_file_is_never_a_glob(tmp_path: Path, text_config: Config, pairs_confi
     for name, text in (("t[1].en", EN), ("t[1].ja", JA), ("t1.en", "x\n"), ("t1.ja", "y\n")):
         write(tmp_path / name, text)
     config = pairs_config(f"{tmp_path}/t[1].en,{tmp_path}/t[1].ja")
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
 
 
 # Files of other kinds
@@ -172,7 +172,7 @@ def test_two_files_that_are_no_sentences_by_lines_are_refused(
         ("L1 +++$+++ u0 +++$+++ Hi!\n" * 40, "looks like a table and is read as text"),
     ],
 )
-def test_what_the_first_line_shows_is_told(tmp_path: Path, text_config: Config, start: str, note: str) -> None:
+def test_notes_on_markup_in_running_text(tmp_path: Path, text_config: Config, start: str, note: str) -> None:
     """Guards marks that a model would learn and write."""
     notes = load(text_config(write(tmp_path / "wiki_00", f"{start}\n{made_text()}")), "gpt").notes
     assert any(note in line for line in notes)
@@ -241,7 +241,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("name", "content", "message"), KINDS)
-def test_a_file_of_another_kind_is_named(
+def test_unsupported_file_kind_error(
     tmp_path: Path, text_config: Config, pairs_config: Config, name: str, content: bytes, message: str
 ) -> None:
     """Guards against training on markup, and against advice that does not help: as a file, in a folder and a glob."""
@@ -256,7 +256,7 @@ def test_a_file_of_another_kind_is_named(
 @pytest.mark.parametrize(
     "start", ["GGUF is", "BZh9 is", "MZ is", "ID3 is", "Obj", "LZIP", "PAR1", "<unk> <s>", "<doc>", "BM"]
 )
-def test_a_text_is_no_other_kind(tmp_path: Path, text_config: Config, start: str) -> None:
+def test_text_with_a_binary_like_start_is_read(tmp_path: Path, text_config: Config, start: str) -> None:
     """Guards texts that begin like the signature of a file."""
     text = f"{start} " * 20
     config = text_config(write(tmp_path / "a.txt", text))
@@ -302,10 +302,10 @@ def test_decks_of_two_languages_are_not_aligned(tmp_path: Path, pairs_config: Co
             tmp_path / f"{name}.txt", "#separator:tab\n#html:false\n" + "".join(f"{a}\t{b}{name}\n" for a, b in PAIRS)
         )
     config = pairs_config(tmp_path / "de.txt")
-    assert pairs(config) + pairs(config, "valid") == [(a, f"{b}de") for a, b in PAIRS]
+    assert all_pairs(config) == [(a, f"{b}de") for a, b in PAIRS]
 
 
-def test_code_indented_by_tabs_is_no_table(tmp_path: Path, text_config: Config) -> None:
+def test_tab_indented_code_is_not_a_table(tmp_path: Path, text_config: Config) -> None:
     """Guards against a wrong note on Go and Makefiles."""
     code = write(tmp_path / "a.txt", "".join(f"\tx{n} := {n}\n" for n in range(60)))
     assert load(text_config(code), "gpt").notes == []

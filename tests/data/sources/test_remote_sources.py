@@ -22,25 +22,10 @@ from data.config import DataConfig
 from data.errors import DataError
 from data.sources.download import download
 from data.sources.sources import load
-from tests.data.conftest import load_rows, made_pairs, pairs, texts, write
+from tests.data.conftest import all_pairs, load_rows, made_pairs, pairs, side, texts, tsv, write
 
 PAIRS = made_pairs(40)
 Config = Callable[..., DataConfig]
-
-
-def test_a_hub_dataset_by_its_splits(tmp_path: Path) -> None:
-    """Guards split and column names with data=hub (a folder replaces the dataset name: the library resolves both in the
-    same way)."""
-    for split, name in (("train", "train"), ("validation", "validation"), ("test", "test")):
-        write(
-            tmp_path / "repo" / f"{name}.jsonl", "".join(json.dumps({"text": f"{split} {n}"}) + "\n" for n in range(3))
-        )
-    config = DataConfig(source="hub", path=str(tmp_path / "repo"), cache=str(tmp_path / "cache"))
-    assert {split: rows["text"][:] for split, rows in load_rows(config, "gpt").items()} == {
-        "train": ["train 0", "train 1", "train 2"],
-        "valid": ["validation 0", "validation 1", "validation 2"],
-        "test": ["test 0", "test 1", "test 2"],
-    }
 
 
 def test_splits_of_a_hub_dataset_that_are_not_used_are_told(tmp_path: Path) -> None:
@@ -97,7 +82,7 @@ def test_a_hub_name_that_cannot_be_reached_is_one_line(tmp_path: Path, monkeypat
         load_rows(DataConfig(source="hub", path="nobody/nothing-here", cache=str(tmp_path / "cache")), "gpt")
 
 
-def test_a_hub_that_does_not_answer_is_told_at_once(
+def test_unreachable_hub_fails_fast(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Guards against half a minute of the library's retries and log lines; its settings are restored."""
@@ -145,7 +130,7 @@ def serving(handler: type[Server], folder: Path) -> Iterator[tuple[str, list[tup
     httpd.server_close()
 
 
-def test_an_address_is_fetched_once_and_again_when_it_changed(server, text_config: Config) -> None:
+def test_download_is_revalidated(server, text_config: Config) -> None:
     """Guards data.path=http://…: the second run revalidates and receives 304; a changed file is downloaded again."""
     address, folder, seen = server
     write(folder / "my book.txt", "a" * 100)
@@ -161,10 +146,10 @@ def test_an_address_is_fetched_once_and_again_when_it_changed(server, text_confi
 def test_pairs_from_two_addresses_and_a_dead_server(server, pairs_config: Config) -> None:
     """Guards remote aligned files: the error names the URL and the response, or the reason why there is none."""
     address, folder, _ = server
-    write(folder / "train.en", "".join(f"{en}\n" for en, _ in PAIRS))
-    write(folder / "train.ja", "".join(f"{ja}\n" for _, ja in PAIRS))
+    write(folder / "train.en", side(PAIRS, 0))
+    write(folder / "train.ja", side(PAIRS, 1))
     config = pairs_config(f"{address}/train.en,{address}/train.ja")
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
     with pytest.raises(DataError, match=rf"{address}/gone.tsv: the server responds 404"):
         load_rows(pairs_config(f"{address}/gone.tsv"), "translate")
     with socket.socket() as unused:
@@ -241,7 +226,7 @@ class Breaking(Server):
 
 
 @pytest.mark.parametrize("style", ["chunked", "length", "busy"])
-def test_a_download_that_breaks_off_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, style: str) -> None:
+def test_interrupted_download_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, style: str) -> None:
     """Guards interrupted downloads: an incomplete file is neither used nor kept (including chunked transfers without a
     length); after the last attempt, the error is one line, and an older copy is not used instead."""
     monkeypatch.setattr("data.sources.download._WAITS", (0, 0))
@@ -270,7 +255,7 @@ def test_a_download_that_breaks_off_is_tried_again(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     "address", ["http://", "http://[broken/a.txt", "http://127.0.0.1:port/a.txt", "http://a\nb/c.txt"]
 )
-def test_an_address_that_is_none_is_one_line(tmp_path: Path, address: str) -> None:
+def test_invalid_url_error(tmp_path: Path, address: str) -> None:
     """Guards against a traceback for a mistyped URL."""
     with pytest.raises(DataError, match=r"cannot be reached|is not a valid URL"):
         download(address, tmp_path)
@@ -281,9 +266,9 @@ def test_an_address_may_hold_commas_spaces_and_any_letters(server, text_config: 
     address, folder, _ = server
     write(folder / "Poe, Edgar é.txt", "a" * 100)
     assert texts(text_config(f"{address}/Poe, Edgar é.txt")) == ["a" * 90]
-    write(folder / "en,ja.tsv", "".join(f"{en}\t{ja}\n" for en, ja in PAIRS))
+    write(folder / "en,ja.tsv", tsv(PAIRS))
     config = pairs_config(f"{address}/en,ja.tsv")
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
 
 
 def test_a_cache_that_cannot_be_written_is_named(server, tmp_path: Path) -> None:
@@ -307,7 +292,7 @@ def test_local_files_need_no_network(tmp_path: Path, pairs_config: Config, monke
     table = datasets.Dataset.from_dict({"source": [en for en, _ in PAIRS], "target": [ja for _, ja in PAIRS]})
     table.to_parquet(str(tmp_path / "a.parquet"))
     write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in table))
-    write(tmp_path / "a.tsv", "".join(f"{en}\t{ja}\n" for en, ja in PAIRS))
+    write(tmp_path / "a.tsv", tsv(PAIRS))
     for kind in ("parquet", "jsonl", "tsv"):
         assert len(pairs(pairs_config(tmp_path / f"a.{kind}"))) == 36
     assert asked == []

@@ -11,7 +11,7 @@ import pytest
 from data.config import DataConfig
 from data.sources.row_checks import script
 from data.sources.sources import load
-from tests.data.conftest import made_pairs, texts, write
+from tests.data.conftest import made_pairs, side, texts, tsv, write
 
 Config = Callable[..., DataConfig]
 
@@ -20,12 +20,12 @@ PAIRS = made_pairs(100)
 
 def notes(config: Config, rows: list[tuple[str, str]], folder: Path) -> list[str]:
     """Return the notes on these pairs."""
-    table = write(folder / "a.tsv", "".join(f"{a}\t{b}\n" for a, b in rows))
+    table = write(folder / "a.tsv", tsv(rows))
     chosen = {"source_column": "1", "target_column": "2"}
     return load(config(table, valid_fraction=0.01, **chosen), "translate").notes
 
 
-def test_good_pairs_have_no_note(tmp_path: Path, pairs_config: Config) -> None:
+def test_valid_pairs_have_no_note(tmp_path: Path, pairs_config: Config) -> None:
     """Guards against a line in every log: letters of both scripts in one sentence are usual."""
     mixed = [("I read 吾輩は猫である by Soseki in 1999.", "Tomは1999年に Mary に会った。")]
     assert notes(pairs_config, PAIRS + mixed, tmp_path) == []
@@ -87,8 +87,8 @@ def test_line_ends_of_windows_in_cells_are_line_ends(tmp_path: Path, text_config
 
 def test_languages_that_stand_on_the_other_side_are_a_warning(tmp_path: Path, pairs_config: Config) -> None:
     """Guards files or columns named by language in the wrong order."""
-    write(tmp_path / "a.ja", "".join(f"{a}\n" for a, _ in PAIRS))
-    write(tmp_path / "a.en", "".join(f"{b}\n" for _, b in PAIRS))
+    write(tmp_path / "a.ja", side(PAIRS, 0))
+    write(tmp_path / "a.en", side(PAIRS, 1))
     (warning,) = load(pairs_config(f"{tmp_path}/a.ja,{tmp_path}/a.en"), "translate").notes
     assert (
         "the sources, called .ja, are in Latin letters, and the targets, called .en, in Chinese or Japanese" in warning

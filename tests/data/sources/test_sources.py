@@ -12,7 +12,7 @@ import pytest
 from data.config import DataConfig
 from data.errors import DataError
 from data.sources.sources import load
-from tests.data.conftest import load_rows, made_pairs, made_text, pairs, texts, write
+from tests.data.conftest import all_pairs, load_rows, made_pairs, made_text, pairs, side, texts, tsv, write
 
 PAIRS = made_pairs(40)
 Config = Callable[..., DataConfig]
@@ -70,13 +70,6 @@ def test_a_folder_is_searched_for_files_named_after_splits(tmp_path: Path, text_
         assert texts(text_config(tmp_path), split) == [f"text of {name}"]
 
 
-def test_a_folder_without_split_names_is_one_corpus(tmp_path: Path, text_config: Config) -> None:
-    """Guards the simplest case: a folder of texts."""
-    write(tmp_path / "one.txt", "a" * 50)
-    write(tmp_path / "two.txt", "b" * 50)
-    assert texts(text_config(tmp_path)) == ["a" * 50, "b" * 40]
-
-
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv", "tsv"])
 def test_tables_of_text(tmp_path: Path, text_config: Config, kind: str) -> None:
     """Guards every table format: the chosen column is read exactly, including quotes and line breaks."""
@@ -90,7 +83,7 @@ def test_tables_of_text(tmp_path: Path, text_config: Config, kind: str) -> None:
     elif kind == "csv":
         table.to_csv(str(path), index=False)
     else:
-        write(path, "id\tbody\n" + "".join(f"{n}\t{row}\n" for n, row in enumerate(rows)))
+        write(path, "id\tbody\n" + tsv(enumerate(rows)))
     config = text_config(path, text_column="body", header=True)
     assert texts(config) + texts(config, "valid") == rows
     with pytest.raises(DataError, match=r"data.text_column=wrong.*body"):
@@ -144,7 +137,7 @@ def test_a_folder_in_a_glob_is_taken_by_its_name(tmp_path: Path, text_config: Co
     assert texts(config) == ["a" * 50, "b" * 40]
 
 
-def test_what_a_folder_holds_besides_its_splits_is_told(tmp_path: Path, text_config: Config) -> None:
+def test_note_on_unused_files_of_a_folder(tmp_path: Path, text_config: Config) -> None:
     """Guards against training on one of a hundred files because its name contains "train": a note lists used and unused
     files and folders, also in later runs."""
     write(tmp_path / "books" / "the-great-train-robbery.txt", "a" * 100)
@@ -183,15 +176,15 @@ def test_a_file_that_is_named_for_validation_is_used_for_that_alone(
 
 def test_names_of_aligned_files_may_hold_commas(tmp_path: Path, pairs_config: Config) -> None:
     """Guards lists of two files: the list is split at the comma with an existing file on both sides."""
-    write(tmp_path / "Doe, Jane.en", "".join(f"{en}\n" for en, _ in PAIRS))
-    write(tmp_path / "Doe, Jane.ja", "".join(f"{ja}\n" for _, ja in PAIRS))
+    write(tmp_path / "Doe, Jane.en", side(PAIRS, 0))
+    write(tmp_path / "Doe, Jane.ja", side(PAIRS, 1))
     config = pairs_config(f"{tmp_path}/Doe, Jane.en,{tmp_path}/Doe, Jane.ja")
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
     with pytest.raises(DataError, match=r"data.path=.*gone.ja: no such file"):
         load_rows(pairs_config(f"{tmp_path}/Doe* Jane.en,{tmp_path}/gone.ja"), "translate")
 
 
-def test_columns_taken_by_their_place_are_told(tmp_path: Path, pairs_config: Config) -> None:
+def test_note_on_default_columns(tmp_path: Path, pairs_config: Config) -> None:
     """Guards files with other column names: a note shows the beginning of the columns that are read by default."""
     write(tmp_path / "a.csv", "japanese,english,id\n" + "".join(f"{ja},{en},{n}\n" for n, (en, ja) in enumerate(PAIRS)))
     *_, note = load(pairs_config(tmp_path / "a.csv"), "translate").notes
@@ -216,17 +209,17 @@ def test_a_column_of_numbers_is_refused_where_nobody_chose_it(
     with pytest.raises(DataError, match=r"column 1 is read as the source .*data.source_column and data.target_column"):
         load_rows(pairs_config(table), "translate")
     config = pairs_config(table, source_column="2", target_column="3")
-    assert (pairs(config) + pairs(config, "valid"))[bool(titles) :] == PAIRS
+    assert all_pairs(config)[bool(titles) :] == PAIRS
     if "id" in titles:
         config = pairs_config(table, header=True, source_column="en", target_column="ja")
-        assert pairs(config) + pairs(config, "valid") == PAIRS
+        assert all_pairs(config) == PAIRS
 
 
-def test_numbers_may_be_what_is_translated(tmp_path: Path, pairs_config: Config) -> None:
+def test_numeric_text_columns_are_accepted(tmp_path: Path, pairs_config: Config) -> None:
     """Guards toy data: numbers are accepted in tables of two columns, among sentences, or in a column that the user
     chose."""
     numbers = [(str(n), str(n)[::-1]) for n in range(10, 50)]
-    table = write(tmp_path / "two.tsv", "".join(f"{a}\t{b}\n" for a, b in numbers))
+    table = write(tmp_path / "two.tsv", tsv(numbers))
     assert pairs(pairs_config(table))[:9] == numbers[:9]
     table = write(tmp_path / "three.tsv", "".join(f"{a}\t{b}\tx\n" for a, b in numbers))
     assert pairs(pairs_config(table, source_column="1", target_column="2"))[:9] == numbers[:9]
@@ -290,15 +283,14 @@ def test_nothing_is_read_beyond_max_rows_where_the_other_splits_have_their_own_f
 
 def test_max_rows_shortens_training_alone(tmp_path: Path, pairs_config: Config) -> None:
     """Guards quick experiments: the validation split is complete."""
-    write(tmp_path / "all.tsv", "".join(f"{a}\t{b}\n" for a, b in PAIRS))
-    config = pairs_config(tmp_path / "all.tsv", max_rows=7)
+    config = pairs_config(write(tmp_path / "all.tsv", tsv(PAIRS)), max_rows=7)
     assert pairs(config) == PAIRS[:7]
     assert pairs(config, "valid") == PAIRS[36:]
 
 
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("mark", ["<|endoftext|>\n", "<|endoftext|>\n\n", "<|endoftext|>", "<|end_of_text|>\n"])
-def test_separators_of_documents_are_no_text(tmp_path: Path, text_config: Config, mark: str, streaming: bool) -> None:
+def test_document_separators_are_removed(tmp_path: Path, text_config: Config, mark: str, streaming: bool) -> None:
     """Guards TinyStories, whose `<|endoftext|>` was learned as text; the separator may be cut by the splits."""
     stories = ["\none\n\ntwo\n", "three <|endless|>\n", "four\n"]
     path = write(tmp_path / "a.txt", mark.join(stories) + mark)
@@ -328,7 +320,7 @@ def test_tsv_without_header_or_quoting(tmp_path: Path, pairs_config: Config) -> 
     """Guards Tatoeba's format: columns 1 and 2, literal quotes, words such as NA or null, ignored ids."""
     chosen = [('"Yes', "「はい」"), ("NA", "null"), ("None", "nan"), ("1", "一"), *PAIRS]
     write(tmp_path / "train.tsv", "".join(f"{en}\t{ja}\t{n}\t7\n" for n, (en, ja) in enumerate(chosen)))
-    write(tmp_path / "valid.tsv", "".join(f"{en}\t{ja}\n" for en, ja in PAIRS))
+    write(tmp_path / "valid.tsv", tsv(PAIRS))
     assert pairs(pairs_config(tmp_path)) == chosen
     swapped = pairs_config(tmp_path, source_column="2", target_column="1")
     assert pairs(swapped) == [(ja, en) for en, ja in chosen]
@@ -340,8 +332,8 @@ def test_tsv_and_csv_columns_by_name(tmp_path: Path, pairs_config: Config) -> No
     write(tmp_path / "b.csv", "ja,en\n" + "".join(f'{ja},"{en}, ""so"""\n' for en, ja in PAIRS))
     names = {"header": True, "source_column": "en", "target_column": "ja"}
     tsv, csv = (pairs_config(tmp_path / name, **names) for name in ("a.tsv", "b.csv"))
-    assert pairs(tsv) + pairs(tsv, "valid") == PAIRS
-    assert pairs(csv) + pairs(csv, "valid") == [(f'{en}, "so"', ja) for en, ja in PAIRS]
+    assert all_pairs(tsv) == PAIRS
+    assert all_pairs(csv) == [(f'{en}, "so"', ja) for en, ja in PAIRS]
     with pytest.raises(DataError, match=r"data.source_column=english.*id, ja, en"):
         load_rows(
             pairs_config(tmp_path / "a.tsv", header=True, source_column="english", target_column="ja"), "translate"
@@ -353,8 +345,8 @@ def test_tsv_and_csv_columns_by_name(tmp_path: Path, pairs_config: Config) -> No
 def test_two_aligned_files_by_list_and_by_folder(tmp_path: Path, pairs_config: Config) -> None:
     """Guards Moses-style corpora: two names separated by a comma, or language suffixes in a folder."""
     for split in ("train", "dev"):
-        write(tmp_path / f"{split}.en", "".join(f"{en}\n" for en, _ in PAIRS))
-        write(tmp_path / f"{split}.ja", "".join(f"{ja}\n" for _, ja in PAIRS)[:-1])  # no newline at the end
+        write(tmp_path / f"{split}.en", side(PAIRS, 0))
+        write(tmp_path / f"{split}.ja", side(PAIRS, 1)[:-1])  # no newline at the end
     listed = pairs_config(
         f"{tmp_path}/train.en,{tmp_path}/train.ja", valid_path=f"{tmp_path}/dev.en, {tmp_path}/dev.ja"
     )
@@ -373,7 +365,7 @@ def test_nested_columns_as_on_the_hub(tmp_path: Path, pairs_config: Config) -> N
     rows = "".join(json.dumps({"translation": {"en": en, "ja": ja}}) + "\n" for en, ja in PAIRS)
     names = {"source_column": "translation.en", "target_column": "translation.ja"}
     config = pairs_config(write(tmp_path / "train.jsonl", rows), **names)
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
     with pytest.raises(DataError, match=r"data.target_column=translation.de.*translation.en, translation.ja"):
         load_rows(
             pairs_config(config.path, source_column="translation.en", target_column="translation.de"), "translate"
@@ -390,7 +382,7 @@ def test_pairs_with_an_empty_side_are_dropped_and_counted(tmp_path: Path, pairs_
     assert "train: 4 pairs with an empty side were left out" in rows.notes
 
 
-def test_a_tilde_is_the_home_folder(
+def test_tilde_expands_to_the_home_folder(
     tmp_path: Path, text_config: Config, pairs_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards paths after `=`, where the shell does not expand `~`: every path and each file of a list; an unknown home
@@ -402,8 +394,8 @@ def test_a_tilde_is_the_home_folder(
     assert texts(text_config("~/texts"), "valid") == ["two"]
     named = text_config("~/all,one.txt", valid_path="~/texts/val*.txt", test_path="~/texts/train.txt")
     assert [texts(named, split) for split in ("train", "valid", "test")] == [["three"], ["two"], ["one"]]
-    write(tmp_path / "a.en", "".join(f"{en}\n" for en, _ in PAIRS))
-    write(tmp_path / "a.ja", "".join(f"{ja}\n" for _, ja in PAIRS))
+    write(tmp_path / "a.en", side(PAIRS, 0))
+    write(tmp_path / "a.ja", side(PAIRS, 1))
     assert pairs(pairs_config("~/a.en, ~/a.ja", valid_path="~/a.en,~/a.ja")) == PAIRS
     with pytest.raises(DataError, match=r"data.path=~nobody-here/a.txt: no such file"):
         texts(text_config("~nobody-here/a.txt"))

@@ -13,15 +13,10 @@ from datasets import Dataset
 from data.config import DataConfig
 from data.sources.sources import load
 from data.sources.split_checks import split_notes
-from tests.data.conftest import made_pairs, made_text, write
+from tests.data.conftest import made_pairs, made_text, tsv, write
 
 PAIRS = made_pairs(300)
 Config = Callable[..., DataConfig]
-
-
-def table(pairs: list[tuple[str, str]]) -> str:
-    """Return the pairs as TSV."""
-    return "".join(f"{en}\t{ja}\n" for en, ja in pairs)
 
 
 def flattering(config: DataConfig, task: str) -> list[str]:
@@ -30,7 +25,7 @@ def flattering(config: DataConfig, task: str) -> list[str]:
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_a_validation_file_that_is_trained_on_is_told(
+def test_note_on_validation_file_in_training_data(
     tmp_path: Path, text_config: Config, pairs_config: Config, streaming: bool
 ) -> None:
     """Guards `data.valid_path` equal to `data.path`: the loss falls to nothing and says nothing."""
@@ -38,15 +33,15 @@ def test_a_validation_file_that_is_trained_on_is_told(
     (note,) = flattering(text_config(book, valid_path=str(book), streaming=streaming), "gpt")
     assert note.startswith("valid: ")
     assert "also stand" in note
-    all_pairs = write(tmp_path / "all.tsv", table(PAIRS))
+    all_pairs = write(tmp_path / "all.tsv", tsv(PAIRS))
     if not streaming:
         (note,) = flattering(pairs_config(all_pairs, test_path=str(all_pairs), valid_fraction=0.1), "translate")
         assert note.startswith("test: 270 of 300 pairs also stand in the training data")
 
 
-def test_doubles_of_training_rows_are_counted(tmp_path: Path, text_config: Config, pairs_config: Config) -> None:
+def test_note_on_duplicated_training_rows(tmp_path: Path, text_config: Config, pairs_config: Config) -> None:
     """Guards against a random split of rows that occur twice, and a validation file that is a part of the text."""
-    twice = write(tmp_path / "twice.tsv", table(PAIRS + PAIRS[:7]))
+    twice = write(tmp_path / "twice.tsv", tsv(PAIRS + PAIRS[:7]))
     (note,) = flattering(pairs_config(twice), "translate")
     assert note.startswith("valid: 7 of 31 pairs also stand in the training data")
     lines = "".join(f"a long line of text that is number {n} of all\n" for n in range(200))
@@ -58,22 +53,22 @@ def test_doubles_of_training_rows_are_counted(tmp_path: Path, text_config: Confi
 
 
 @pytest.mark.parametrize(("reverse", "what"), [(False, "longer"), (True, "shorter")])
-def test_data_sorted_by_length_are_told(
+def test_note_on_data_sorted_by_length(
     tmp_path: Path, text_config: Config, pairs_config: Config, reverse: bool, what: str
 ) -> None:
     """Guards against validating on the longest tenth of a sorted corpus."""
     ordered = sorted(PAIRS, key=lambda pair: len(pair[0]), reverse=reverse)
-    config = pairs_config(write(tmp_path / "sorted.tsv", table(ordered)))
+    config = pairs_config(write(tmp_path / "sorted.tsv", tsv(ordered)))
     (note,) = flattering(config, "translate")
     assert note.startswith(f"valid: its pairs are {what} than the training pairs (")
     assert note.endswith("set data.split=random")
-    held = write(tmp_path / "held.tsv", table([(en + "!", ja) for en, ja in ordered[-30:]]))
-    rest = write(tmp_path / "rest.tsv", table(ordered[:-30]))
+    held = write(tmp_path / "held.tsv", tsv([(en + "!", ja) for en, ja in ordered[-30:]]))
+    rest = write(tmp_path / "rest.tsv", tsv(ordered[:-30]))
     (note,) = flattering(pairs_config(rest, valid_path=str(held)), "translate")
     assert re.fullmatch(rf"valid: its pairs are {what} than the training pairs \(\d+ %\)", note), "no other split"
     config.split = "random"
     assert flattering(config, "translate") == []
-    assert flattering(pairs_config(write(tmp_path / "mixed.tsv", table(PAIRS))), "translate") == []
+    assert flattering(pairs_config(write(tmp_path / "mixed.tsv", tsv(PAIRS))), "translate") == []
 
 
 def test_lengths_of_many_rows_take_little_memory() -> None:

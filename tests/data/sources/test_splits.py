@@ -59,7 +59,7 @@ def test_pairs_connected_over_a_chain_stay_together() -> None:
     assert parts["valid"].tolist() == [4, 5, 6]
 
 
-def test_the_same_sentence_is_recognised_in_other_clothes() -> None:
+def test_normalised_sentences_compare_equal() -> None:
     """Guards the definition of duplicates: width, case, spacing and final punctuation are ignored."""
     assert normalised("Hello,  World!") == normalised("hello, world") == normalised("Ｈｅｌｌｏ, world。")
     assert normalised("!?") == "!?"

@@ -13,7 +13,7 @@ from data.token_cache import prepare
 from data.tokens.lost_characters import Losses, text_losses
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.training_data import PreparedText
-from tests.data.conftest import write
+from tests.data.conftest import tsv, write
 from training.evaluation.held_out import HeldOutLoss
 
 LETTERS = SentencePieceTokenizer.train(["abc de\n"], TokenizerConfig("char"))
@@ -134,7 +134,7 @@ def test_the_part_of_a_split_that_is_evaluated_is_charged_for_its_own_losses(tmp
 def test_targets_of_pairs_are_charged_up_to_the_cut(tmp_path: Path) -> None:
     """Guards translators against a vocabulary that loses the target language, and charges for what is cut off."""
     pairs = [("abc", "de")] * 300 + [("日日", "de 犬 de")] * 20 + [("abc", "de de de 犬")] * 20
-    path = write(tmp_path / "pairs.tsv", "".join(f"{source}\t{target}\n" for source, target in pairs))
+    path = write(tmp_path / "pairs.tsv", tsv(pairs))
     valid = write(tmp_path / "valid.tsv", "abc\tde 犬 de\n日\tde\nabc\tde de de 犬\n")
     config = DataConfig(
         "pairs", str(path), str(valid), source_column="1", target_column="2", cache=str(tmp_path / "cache")

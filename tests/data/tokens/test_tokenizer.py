@@ -80,7 +80,7 @@ def test_lines_encoded_apart_equal_the_whole(tokenizer: Tokenizer) -> None:
     assert "".join(segments(text)) == text
 
 
-def test_special_ids_are_fixed_and_say_nothing(tokenizer: Tokenizer) -> None:
+def test_special_ids_are_fixed_and_decode_to_nothing(tokenizer: Tokenizer) -> None:
     """Guards the ids on which models and decoding rely."""
     assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2, 3)
     ids = tokenizer.encode("fox")

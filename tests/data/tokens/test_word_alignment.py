@@ -57,7 +57,7 @@ def test_every_link_of_a_content_word_survives(tokenizer: Tokenizer, sentences: 
     assert links > 3 * len(sentences)
 
 
-def test_pieces_touch_what_they_share_a_character_with() -> None:
+def test_projection_needs_a_shared_character() -> None:
     """Guards against off-by-one errors: adjacent spans are not linked."""
     gold = [[0, 3, 2, 4]]
     assert project(gold, [(0, 2), (2, 3), (3, 6)], [(0, 2), (2, 3), (3, 9)]) == [(0, 1), (0, 2), (1, 1), (1, 2)]
@@ -80,7 +80,7 @@ def test_links_between_words_stay_within_the_words() -> None:
             assert 0 <= j < len(words[1])
 
 
-def test_words_without_a_counterpart_may_go_with_the_word_they_belong_to() -> None:
+def test_possible_links_of_unlinked_words() -> None:
     """Guards possible links: a particle or an article shares the links of its noun, and no others."""
     # source: a cup broke ; target: コップ が 割れた
     assert possible({(1, 0), (2, 2)}, 3, 3) == {(1, 0), (2, 2), (1, 1), (0, 0), (0, 1)}

@@ -13,7 +13,7 @@ import pytest
 from data.config import DataConfig, problems
 from data.errors import DataError
 from data.sources.sources import load
-from tests.data.conftest import load_rows, made_pairs, pairs, write
+from tests.data.conftest import all_pairs, load_rows, made_pairs, tsv, write
 
 Config = Callable[..., DataConfig]
 Rows = Sequence[tuple[str, ...]]
@@ -30,11 +30,6 @@ def written(rows: Rows, separator: str, quoting: int = csv.QUOTE_MINIMAL) -> str
     file = io.StringIO()
     csv.writer(file, delimiter=separator, quoting=quoting, lineterminator="\n").writerows(rows)  # type: ignore[arg-type]
     return file.getvalue()
-
-
-def all_pairs(config: DataConfig) -> list[tuple[str, str]]:
-    """Return the pairs of a file in order."""
-    return pairs(config) + pairs(config, "valid")
 
 
 @pytest.mark.parametrize("rows", [PROSE, QUOTES, BREAKS], ids=["prose", "quotes", "line breaks"])
@@ -66,7 +61,7 @@ def test_quotes_between_tabs_are_text_unless_all_are_a_programs(
 ) -> None:
     """Guards corpora for Moses: a quote at both ends of a cell, or at one, is a character of a sentence."""
     rows = [change(n, a, b) for n, (a, b) in enumerate(PAIRS)]
-    table = "".join(f"{a}\t{b}\n" for a, b in rows)
+    table = tsv(rows)
     assert all_pairs(pairs_config(write(tmp_path / "a.tsv", table))) == rows
 
 
@@ -78,7 +73,7 @@ def test_spaces_before_quotes_and_the_first_line_of_excel(tmp_path: Path, pairs_
     assert load(config, "translate").notes[-1] == "a.csv: ; quoted after 1 line of settings, header: en, ja"
 
 
-def test_what_was_recognised_is_said_in_one_line_for_all_files(tmp_path: Path, pairs_config: Config) -> None:
+def test_note_on_the_recognised_dialect(tmp_path: Path, pairs_config: Config) -> None:
     """Guards the log: a wrong guess is seen there; the usual dialects need no line."""
     rows = [(str(n), *pair) for n, pair in enumerate(PROSE)]
     for name in ("train.csv", "valid.csv"):
@@ -176,9 +171,7 @@ def test_a_cell_with_line_breaks_and_commas_is_no_stray_quote(tmp_path: Path, pa
         ("a.csv", "a,b\n" * 12 + "so, yes,c\n", "line 13: has 3 cells .*the first line has 2; enclose cells"),
     ],
 )
-def test_a_row_of_another_width_says_what_was_found(
-    tmp_path: Path, pairs_config: Config, name: str, content: str, message: str
-) -> None:
+def test_row_width_error(tmp_path: Path, pairs_config: Config, name: str, content: str, message: str) -> None:
     """Guards against "there is no column 2" as the only answer, and a comma in a sentence that shifts the columns."""
     with pytest.raises(DataError, match=message):
         load_rows(pairs_config(write(tmp_path / name, content)), "translate")

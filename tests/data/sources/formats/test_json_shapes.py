@@ -14,7 +14,7 @@ import pytest
 
 from data.config import DataConfig
 from data.errors import DataError
-from tests.data.conftest import load_rows, made_pairs, pairs, texts, write
+from tests.data.conftest import all_pairs, load_rows, made_pairs, texts, write
 
 Config = Callable[..., DataConfig]
 
@@ -41,7 +41,7 @@ def test_a_table_in_one_value_is_read(tmp_path: Path, pairs_config: Config, shap
     """Guards .json files of other programs, on one line or indented, after blank lines."""
     file = write(tmp_path / "a.json", "\n\n" + json.dumps(SHAPES[shape], indent=indent, ensure_ascii=False))
     config = pairs_config(file, **NAMED)
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
 
 
 def test_indented_objects_one_after_another_are_read(tmp_path: Path, pairs_config: Config) -> None:
@@ -49,7 +49,7 @@ def test_indented_objects_one_after_another_are_read(tmp_path: Path, pairs_confi
     rows = [{"translation": {"en": en, "ja": ja}} for en, ja in PAIRS]
     file = write(tmp_path / "a.jsonl", "\n".join(json.dumps(row, indent=2) for row in rows))
     config = pairs_config(file, source_column="translation.en", target_column="translation.ja")
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_dot_may_be_part_of_a_name(tmp_path: Path, pairs_config: Config, kind:
     else:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)
     config = pairs_config(file, source_column="translation.en", target_column="a.b.c")
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_texts_with_keys_are_paired_by_their_keys(tmp_path: Path, pairs_config: 
     sides["ja"] = {f"k{n}": ja for n, (_, ja) in reversed([*enumerate(PAIRS)])}
     del sides["en"]["k3"], sides["ja"]["k4"]
     config = pairs_config(write(tmp_path / "a.json", json.dumps(sides)), **NAMED)
-    assert pairs(config) + pairs(config, "valid") == PAIRS[:3] + PAIRS[5:]
+    assert all_pairs(config) == PAIRS[:3] + PAIRS[5:]
 
 
 @pytest.mark.parametrize("text", [json.dumps(PAIRS), "".join(json.dumps(pair) + "\n" for pair in PAIRS)])
@@ -147,4 +147,4 @@ def test_arrays_without_names_come_with_a_command_that_makes_a_table(
     command = str(found.value).rpartition(": ")[2]
     subprocess.run(command, shell=True, cwd=tmp_path, check=True)
     config = pairs_config(tmp_path / "rows.csv")
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS

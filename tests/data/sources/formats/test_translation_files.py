@@ -12,7 +12,7 @@ import pytest
 from data.config import DataConfig
 from data.errors import DataError
 from data.sources.sources import load
-from tests.data.conftest import load_rows, pairs, write
+from tests.data.conftest import all_pairs, load_rows, write
 
 Config = Callable[..., DataConfig]
 
@@ -88,7 +88,7 @@ def test_pairs_come_back_in_both_directions(tmp_path: Path, pairs_config: Config
     for path, columns in ((file, {}), (file, NAMED), (f"{file}.gz", {}), (file, turned)):
         config = pairs_config(path, **columns)
         expected = [(b, a) for a, b in PAIRS] if columns is turned else PAIRS
-        assert pairs(config) + pairs(config, "valid") == expected
+        assert all_pairs(config) == expected
     if name in ("a.xlf", "a.po"):
         assert "train: 1 pairs with an empty side were left out" in load(pairs_config(file), "translate").notes
 
@@ -100,10 +100,10 @@ def test_plural_forms_and_encodings_of_a_catalogue(tmp_path: Path, pairs_config:
     plural = 'msgid "a file"\nmsgid_plural "%d files"\n'
     german = head.format("ISO-8859-1") + plural + 'msgstr[0] "eine Datei"\nmsgstr[1] "%d Dateien für uns"\n'
     config = pairs_config(write(tmp_path / "de.po", german.encode("latin-1")), valid_fraction=0.5)
-    assert pairs(config) + pairs(config, "valid") == [("a file", "eine Datei"), ("%d files", "%d Dateien für uns")]
+    assert all_pairs(config) == [("a file", "eine Datei"), ("%d files", "%d Dateien für uns")]
     japanese = head.format("UTF-8") + plural + 'msgstr[0] "ファイル%d"\n\nmsgid "no"\nmsgstr "いいえ"\n'
     config = pairs_config(write(tmp_path / "ja.po", japanese), valid_fraction=0.5)
-    assert pairs(config) + pairs(config, "valid") == [("%d files", "ファイル%d"), ("no", "いいえ")]
+    assert all_pairs(config) == [("%d files", "ファイル%d"), ("no", "いいえ")]
 
 
 def test_languages_of_a_memory(tmp_path: Path, pairs_config: Config) -> None:
@@ -117,9 +117,9 @@ def test_languages_of_a_memory(tmp_path: Path, pairs_config: Config) -> None:
     ):
         load_rows(pairs_config(file), "translate")
     config = pairs_config(file, **NAMED)
-    assert pairs(config) + pairs(config, "valid") == PAIRS[:10]
+    assert all_pairs(config) == PAIRS[:10]
     config = pairs_config(write(tmp_path / "b.tmx", tmx(PAIRS, ("zh-TW", "zh-CN"))))
-    assert pairs(config) + pairs(config, "valid") == PAIRS
+    assert all_pairs(config) == PAIRS
 
 
 LAUGHS = (
@@ -143,7 +143,7 @@ LAUGHS = (
         ("no markup", r"a.tmx: cannot be read as TMX \("),
     ],
 )
-def test_a_damaged_file_is_one_line(tmp_path: Path, pairs_config: Config, content: str, message: str) -> None:
+def test_damaged_file_error(tmp_path: Path, pairs_config: Config, content: str, message: str) -> None:
     """Guards against tracebacks."""
     pytest.importorskip("translate")
     with pytest.raises(DataError, match=message):
@@ -167,7 +167,7 @@ def test_nothing_outside_the_file_is_read(tmp_path: Path, pairs_config: Config) 
     start = f'<!DOCTYPE tmx SYSTEM "http://127.0.0.1:9/tmx14.dtd" [<!ENTITY s SYSTEM "file://{secret}">]>'
     content = tmx([*PAIRS, ("see &s;", "sieh &s;")], start=start).replace("&amp;s;", "&s;")
     config = pairs_config(write(tmp_path / "a.tmx", content))
-    assert pairs(config) + pairs(config, "valid") == [*PAIRS, ("see", "sieh")]
+    assert all_pairs(config) == [*PAIRS, ("see", "sieh")]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -179,7 +179,7 @@ def test_as_running_text_they_are_refused_by_name(tmp_path: Path, text_config: C
             load_rows(text_config(path), "gpt")
 
 
-def test_two_of_them_are_no_aligned_files(tmp_path: Path, pairs_config: Config) -> None:
+def test_two_translation_files_are_refused_as_aligned(tmp_path: Path, pairs_config: Config) -> None:
     """Guards against pairs of markup."""
     files = [write(tmp_path / name, po(PAIRS)) for name in ("en.po", "de.po")]
     with pytest.raises(
@@ -188,7 +188,7 @@ def test_two_of_them_are_no_aligned_files(tmp_path: Path, pairs_config: Config) 
         load_rows(pairs_config(f"{files[0]},{files[1]}"), "translate")
 
 
-def test_a_missing_library_is_one_line(tmp_path: Path, pairs_config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_error(tmp_path: Path, pairs_config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards installations without the extra: the line says how to install it."""
     monkeypatch.setitem(sys.modules, "translate", None)
     for module in [name for name in sys.modules if name.startswith("translate.")]:
