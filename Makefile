@@ -49,7 +49,7 @@ quick: install
 # What the version of a dependency can break: gradients, compilation, checkpoints, resume, both +debug programs, formats of other
 # programs; and for each of the other dependencies the tests that use it most.
 VERSION_TESTS := tests/training/test_compiled_gradients.py tests/training/test_compiled_update.py::test_the_compiled_update_is_the_update \
-  tests/training/hardware/test_compilation.py tests/training/test_loss.py tests/model/test_fast.py \
+  tests/training/hardware/test_compilation.py tests/training/test_loss.py tests/model/test_fast_kernels.py \
   tests/training/checkpoints tests/test_resume.py tests/test_experiments.py::test_every_debug_preset_trains \
   $(addprefix tests/interop/,huggingface pretrained gguf ctranslate) \
   tests/attention_maps/draw tests/attention_maps/tensorboard/test_routes.py tests/data/sources/test_remote_sources.py

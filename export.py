@@ -28,8 +28,8 @@ def export(settings: ExportSettings) -> None:
         from configs.atomic_folder import check_new, whole_folder
         from configs.errors import UserError
         from configs.program import expanded
+        from interop.export_input import Trained
         from interop.formats import disk_errors, exporter
-        from interop.trained import Trained
         from run import Run
         from training.run_folder.saved_config import named_runs
 

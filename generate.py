@@ -38,7 +38,7 @@ def generate(config: GenerateConfig, typed_keys: set[str]) -> None:
         from generation.engines.requirements import engine_problems
         from generation.input_warnings import SourceNotes
         from generation.line_translation import translate_lines
-        from generation.text_generation import write_samples
+        from generation.text_streaming import write_samples
         from training.hardware.out_of_memory import advised
         from training.run_folder.saved_config import load_config, named_runs
         from training.run_folder.tokenizers import load_source_alphabet

@@ -22,7 +22,7 @@ from generation.config import GenerateConfig, SamplingConfig, TranslationConfig,
 from generation.engines.torch_engine import TorchEngine
 from generation.neighbours.translation_memory import load_memory
 from generation.recorded_maps import GeneratedMaps
-from generation.text_generation import continuation
+from generation.text_streaming import continuation
 from generation.translation import best_translations
 from generation.translation_result import Translation
 from interpretability.recorder import record

@@ -11,7 +11,7 @@ check_system()
 with importing():
     from training.command_line import requested_runs, swept_by_hydra
     from training.config import TrainConfig
-    from training.processes.opening import opened_processes
+    from training.processes.join_group import opened_processes
     from training.processes.single_process import SINGLE, Processes
     from training.stop_request import Interrupted
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from data.cache import cache_folder, cached_folder, content_key, read_prepared
+from data.cache_folders import cache_folder, cached_folder, content_key, read_prepared
 from data.config import DataConfig, TokenizerConfig
 from data.cpu_cores import uncollected
 from data.errors import DataError

@@ -14,8 +14,8 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from configs.errors import UserError
+from interop.export_input import Trained
 from interop.settings import ExportSettings
-from interop.trained import Trained
 
 Exporter = Callable[[Trained, Path, ExportSettings], list[str]]
 """Writes a model into an empty folder and returns lines for the terminal: what was written, and how to use it. Raises

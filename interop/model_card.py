@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from configs.program import expanded
-from interop.trained import Trained, weights_hash
+from interop.export_input import Trained, weights_hash
 from model.encoder_decoder import EncoderDecoder
 from model.size import count_parameters
 

@@ -13,9 +13,9 @@ from torch.nn.utils.rnn import pad_sequence
 from attention_maps.record.arrays import rollouts
 from attention_maps.record.evaluation_mode import undisturbed
 from attention_maps.record.example import Example, Pieces
-from attention_maps.record.measures import head_labels, head_measures
+from attention_maps.record.head_measures_and_labels import head_labels, head_measures
 from attention_maps.record.recording import Key, Measures, Recording, Sample, Score, tokens
-from interpretability.behaviours import behaviours_in
+from interpretability.head_behaviours import behaviours_in
 from interpretability.predictions import Readout
 from interpretability.residual_stream import ResidualStream, record_residual_stream
 from model.encoder_decoder import EncoderDecoder

@@ -2,14 +2,14 @@
 
 Read a GPT in this order:
 
-    gpt.py         the whole model: embedding, blocks, final norm, logits
-    blocks.py      x + attention(norm(x)), then x + mlp(norm(x))
-    attention.py   softmax(Q Kᵀ / √D) V: the definition, and the modules that call it
-    layers.py      norm, dropout, MLP
-    embedding.py   from tokens to vectors and back; positions: learned, sinusoidal, rotary
-    masks.py       which query sees which key
-    config.py      every option, with its default and why; the options of imported models come last
-    fast.py        the forms of `@accelerated_by(form)`: the same results, faster; skip it on a first reading
+    gpt.py           the whole model: embedding, blocks, final norm, logits
+    blocks.py        x + attention(norm(x)), then x + mlp(norm(x))
+    attention.py     softmax(Q Kᵀ / √D) V: the definition, and the modules that call it
+    layers.py        norm, dropout, MLP
+    embedding.py     from tokens to vectors and back; positions: learned, sinusoidal, rotary
+    masks.py         which query sees which key
+    config.py        every option, with its default and why; the options of imported models come last
+    fast_kernels.py  the forms of `@accelerated_by(form)`: the same results, faster; skip it on a first reading
 
 Then encoder_decoder.py (translation), cache.py (keys and values of decoding), initialisation.py (starting weights),
 token_shift.py and block_variants.py (other architectures), recording.py (attention maps), size.py (FLOPs).

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from model.cache import KVCache
 from model.config import ModelConfig
 from model.embedding import rotate
-from model.fast import accelerated_by, fast_attention
+from model.fast_kernels import accelerated_by, fast_attention
 from model.layers import make_rms_norm
 from model.masks import Mask, visible_keys
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.fast import accelerated_by, fast_rotate
+from model.fast_kernels import accelerated_by, fast_rotate
 from model.layers import Dropout
 
 Start = int | Tensor

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.fast import accelerated_by, fast_dropout, fast_rms_norm
+from model.fast_kernels import accelerated_by, fast_dropout, fast_rms_norm
 
 
 @accelerated_by(fast_rms_norm)

@@ -16,7 +16,7 @@ from interpretability.ablation import replace_head_outputs
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from run import Run
-from tab_answers.models import CachedModel, Labels, Models
+from tab_answers.model_cache import CachedModel, Labels, Models
 from tab_answers.predictions import logits_of, losses_of, next_tokens
 from tab_answers.question import Question
 from tab_answers.replaced_outputs import changed_outputs

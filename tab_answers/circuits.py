@@ -13,7 +13,7 @@ from configs.errors import UserError
 from data.tokens.tokenizer import Tokenizer
 from interpretability.circuits import TokenTable, circuits
 from run import Run
-from tab_answers.models import Models
+from tab_answers.model_cache import Models
 from tab_answers.question import CircuitQuestion
 from tab_answers.replaced_outputs import heads_of
 from tab_answers.run_recordings import recorded_examples

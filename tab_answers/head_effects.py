@@ -7,7 +7,7 @@ from typing import Any
 
 from configs.errors import UserError
 from interpretability.ablation import head_places, replace_head_outputs
-from tab_answers.models import Models
+from tab_answers.model_cache import Models
 from tab_answers.predictions import logits_of, losses_of
 from tab_answers.question import EffectsQuestion
 from tab_answers.replaced_outputs import means_of

@@ -12,7 +12,7 @@ from attention_maps.record.example import Example
 from configs.errors import UserError
 from interpretability.ablation import Head, chosen_heads, record_head_outputs
 from run import Run
-from tab_answers.models import CachedModel
+from tab_answers.model_cache import CachedModel
 from tab_answers.question import Named, Patch, Question
 from tab_answers.run_recordings import recorded_examples
 

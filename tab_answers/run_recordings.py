@@ -8,7 +8,7 @@ from pathlib import Path
 from attention_maps.files import store
 from attention_maps.record.example import Example
 from run import Run
-from tab_answers.models import CachedModel, Labels
+from tab_answers.model_cache import CachedModel, Labels
 
 EXAMPLES = 8
 """Maximum number of recorded examples that stand for the run: for mean outputs and for circuits."""

@@ -83,7 +83,7 @@ def replier() -> Callable[[str], dict[str, Any]]:
     from tab_answers.answer import answer
     from tab_answers.circuits import circuits_of
     from tab_answers.head_effects import effects_of
-    from tab_answers.models import Models
+    from tab_answers.model_cache import Models
     from tab_answers.question import CircuitQuestion, EffectsQuestion, read_question
     from training.hardware.out_of_memory import is_out_of_memory
 

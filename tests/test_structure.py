@@ -164,4 +164,4 @@ def questions_about_hardware(path: Path) -> list[str]:
 def test_definitions_ask_nothing_about_hardware() -> None:
     """Guards against definitions that mix formulas with the choice of a kernel."""
     asking = {path.name for path in (ROOT / "model").glob("*.py") if questions_about_hardware(path)}
-    assert asking == {"fast.py"}
+    assert asking == {"fast_kernels.py"}

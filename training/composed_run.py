@@ -11,10 +11,10 @@ from configs.compose import GROUPS, all_keys, compose_config, parse_override, va
 from configs.errors import UserError
 from configs.literals import literal
 from configs.program import expanded
+from training.budget_and_schedules import WARMUP_SHARE
 from training.config import TrainConfig, problems
 from training.run_folder.init_from import inherited, read_origin
 from training.run_folder.saved_config import load_config, run_and_checkpoint, to_omegaconf
-from training.schedule import WARMUP_SHARE
 
 FREE_ON_RESUME = (
     "resume",

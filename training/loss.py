@@ -14,8 +14,8 @@ from data.batches.batch import IGNORED, Batch
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.guided_alignment.guidance import Guidance
-from training.optimizer.optimizer import Optimizer
-from training.optimizer.weights_and_gradients import Weights
+from training.optimizer.update import Optimizer
+from training.optimizer.weights_gradients_ema import Weights
 from training.processes.single_process import Processes
 
 LossAndGradient = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]

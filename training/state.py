@@ -12,7 +12,7 @@ from training.config import TrainConfig
 from training.counters import Interval, Progress
 from training.hardware.device import Hardware
 from training.hardware.reproducibility import random_state, restore_random_state
-from training.optimizer.optimizer import Optimizer
+from training.optimizer.update import Optimizer
 from training.processes.single_process import Processes
 from training.run_folder.loaded_run import Model
 from training.sharding.choice import weights_for

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from attention_maps.record.evaluation_mode import undisturbed
 from configs.errors import UserError, check_finite
 from data.batches.batch import Batch, BatchStream
+from training.budget_and_schedules import Budget, RecordingSchedule, learning_rate_factor
 from training.checkpoints.early_weights import is_early
 from training.checkpoints.loading import resume_hint
 from training.checkpoints.shared_saver import saver_for
@@ -34,7 +35,6 @@ from training.processes.single_process import SINGLE, Processes
 from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog
 from training.run_folder.step_report import StepLog
-from training.schedule import Budget, RecordingSchedule, learning_rate_factor
 from training.sharding.lockstep import in_lockstep
 from training.state import TrainingState
 from training.stop_request import Interrupted, StopRequest

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from attention_maps.command_line.loading import also, existing_run, load
 from attention_maps.draw.labels import fitted, printable, width
-from attention_maps.record.measures import displayed
+from attention_maps.record.head_measures_and_labels import displayed
 from attention_maps.record.recording import KINDS, Kind, Recording
 
 MEASURES = {

@@ -12,7 +12,7 @@ from attention_maps.base.program import expanded
 from attention_maps.command_line.loading import chosen_recording, reading, recorded_runs
 from attention_maps.draw.labels import fitted, printable, visible, width
 from attention_maps.files import store
-from attention_maps.record.measures import BETWEEN, displayed
+from attention_maps.record.head_measures_and_labels import BETWEEN, displayed
 from attention_maps.record.recording import Recording, Sample
 
 DETAILED = 12

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attention_maps.base.errors import UserError
-from attention_maps.record.measures import head_labels, head_measures, rollout
+from attention_maps.record.head_measures_and_labels import head_labels, head_measures, rollout
 from attention_maps.record.recording import KINDS, Key, Kind, Recording, Sample, Tokens
 
 SPECIAL = re.compile(r"<[|\w/ ]+>|\[[A-Z]+\]")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from attention_maps.record.alignment_readout import READOUTS
-from attention_maps.record.measures import with_means
+from attention_maps.record.head_measures_and_labels import with_means
 
 Groups = Sequence[Sequence[int]]
 """Token positions of each word, or of each mention of a referent."""

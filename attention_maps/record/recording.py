@@ -31,7 +31,7 @@ Link = tuple[int, int]
 """Token positions (source, target) of two words that translate each other."""
 
 Measures = dict[str, dict[str, list[list[float]]]]
-"""`measures["entropy"]["cross"][layer][head]`; see `attention_maps.record.measures`."""
+"""`measures["entropy"]["cross"][layer][head]`; see `attention_maps.record.head_measures_and_labels`."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from training.hardware.compilation import CompiledLoss, training_loss
 from training.hardware.compiled_check import BOUNDS, Difference, largest_difference
 from training.hardware.device import Hardware
 from training.hardware.gpu_attention import training_kernels
-from training.optimizer.weights_and_gradients import Weights, trained_parameters
+from training.optimizer.weights_gradients_ema import Weights, trained_parameters
 from training.run_folder.loaded_run import Model
 
 CALLS = 3

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from data.primer.grammar import noun_phrases
 from data.primer.grammar.clauses import Clause
 from data.primer.grammar.noun_phrases import Determiner, NounPhrase, common, describing, possessive
-from data.primer.grammar.sense import BARE
+from data.primer.grammar.selectional_restrictions import BARE
 from data.primer.grammar.tree import Referent
 from data.primer.lexicon import Adjective, Name, Noun
 

@@ -15,7 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from configs.program import expanded
-from data.cache import cache_folder, cached_folder
+from data.cache_folders import cache_folder, cached_folder
 from data.config import DataConfig
 from data.errors import DataError
 from data.sources.compressed import is_archive, open_bytes, plain_name, unpack

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from configs.program import expanded
-from data.cache import cache_folder
+from data.cache_folders import cache_folder
 from data.config import DataConfig
 from data.errors import DataError
 from data.sources.files import SPLIT_NAMES

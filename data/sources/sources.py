@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from data.cache import CORPUS, cache_folder, cached_folder, content_key, read_prepared
+from data.cache_folders import CORPUS, cache_folder, cached_folder, content_key, read_prepared
 from data.config import HUB_ONLY, DataConfig
 from data.cpu_cores import uncollected
 from data.errors import DataError

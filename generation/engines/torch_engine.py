@@ -11,7 +11,7 @@ from generation.ensemble import Ensemble
 from generation.fast_decoding import prepare
 from generation.neighbours.translation_memory import TranslationMemory
 from generation.sampling import generate
-from generation.text_generation import BATCH
+from generation.text_streaming import BATCH
 from generation.translation import translate
 from generation.translation_result import Translation
 from model.encoder_decoder import EncoderDecoder

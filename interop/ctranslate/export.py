@@ -13,9 +13,9 @@ from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interop.ctranslate.model import generator_spec, translator_spec
 from interop.ctranslate.usage import usage
+from interop.export_input import Trained
 from interop.model_card import model_card
 from interop.settings import ExportSettings
-from interop.trained import Trained
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 

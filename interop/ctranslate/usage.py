@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from data.tokens.marian_tokenizer import MarianTokenizer
+from interop.export_input import Trained
 from interop.model_card import Usage
-from interop.trained import Trained
 from model.gpt import GPT
 
 WRITING = """```python

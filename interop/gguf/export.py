@@ -12,12 +12,12 @@ from torch import nn
 
 from configs.errors import UserError
 from data.tokens.tokenizer import Tokenizer
+from interop.export_input import Trained
 from interop.gguf.architecture import architecture
 from interop.gguf.tensors import tensors
 from interop.gguf.vocabulary import Vocabulary, vocabulary
 from interop.model_card import Usage, model_card
 from interop.settings import ExportSettings
-from interop.trained import Trained
 from model.config import ModelConfig
 from model.gpt import GPT
 from model.layers import RMSNorm

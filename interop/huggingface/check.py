@@ -18,7 +18,7 @@ from configs.errors import UserError
 from data.tokens.marian_tokenizer import MarianTokenizer
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
-from interop.trained import Trained
+from interop.export_input import Trained
 from model.gpt import GPT
 
 LARGEST = 1e-4

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from data.tokens.tokenizer import Tokenizer
+from interop.export_input import Trained
 from interop.huggingface.check import check_exported
 from interop.huggingface.generation import GPT_SPECIAL_IDS, translating, writing
 from interop.huggingface.gpt import causal_lm
@@ -20,7 +21,6 @@ from interop.huggingface.usage import usage
 from interop.model_card import model_card
 from interop.pretrained.tokenizers import OWN
 from interop.settings import ExportSettings
-from interop.trained import Trained
 from model.gpt import GPT
 
 TARGET_TOKENIZER = "target_tokenizer"

@@ -10,10 +10,10 @@ from transformers import PreTrainedModel
 from configs.errors import UserError
 from data.tokens.pretrained_tokenizer import PretrainedTokenizer
 from data.tokens.tokenizer import Tokenizer
+from interop.export_input import Trained
 from interop.huggingface.generation import translating, writing
 from interop.pretrained.architecture import Shapes
 from interop.pretrained.writing import architecture_for, write_folder, write_tokenizers
-from interop.trained import Trained
 from model.gpt import GPT
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from interop.export_input import Trained
 from interop.huggingface.imported import is_imported
 from interop.huggingface.modeling_chumoku import ChumokuConfig
 from interop.model_card import Usage
-from interop.trained import Trained
 from model.gpt import GPT
 
 WRITING = """```python

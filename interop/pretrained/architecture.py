@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from interop.pretrained.pieces import Piece
-from interop.pretrained.values import Values
+from interop.pretrained.config_values import Values
+from interop.pretrained.weight_mapping import Piece
 from model.config import ModelConfig
 
 

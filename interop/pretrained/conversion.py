@@ -12,7 +12,7 @@ from torch import Tensor
 from configs.errors import UserError
 from interop.pretrained.architecture import Architecture
 from interop.pretrained.folder import Pretrained, read_tensors, weights_file
-from interop.pretrained.pieces import Order, Piece
+from interop.pretrained.weight_mapping import Order, Piece
 
 Weights = dict[str, Tensor]
 

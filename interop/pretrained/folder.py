@@ -15,9 +15,9 @@ from configs.errors import UserError
 from configs.run_contents import check_contents
 from interop.pretrained import llama
 from interop.pretrained.architecture import Architecture, Shapes
+from interop.pretrained.config_values import Values
 from interop.pretrained.gpt2 import GPT2
 from interop.pretrained.marian import MARIAN
-from interop.pretrained.values import Values
 from model.config import ModelConfig, problems
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from interop.pretrained.architecture import Architecture, Shapes
-from interop.pretrained.pieces import Piece, linear, norm, table
-from interop.pretrained.values import Values
+from interop.pretrained.config_values import Values
+from interop.pretrained.weight_mapping import Piece, linear, norm, table
 from model.config import ModelConfig
 
 ACTIVATIONS = {

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from interop.pretrained.architecture import Architecture, Shapes
+from interop.pretrained.config_values import Values
 from interop.pretrained.gpt2 import ACTIVATIONS, WRITTEN
-from interop.pretrained.pieces import Piece, linear, norm, table
-from interop.pretrained.values import Values
+from interop.pretrained.weight_mapping import Piece, linear, norm, table
 from model.config import ModelConfig
 
 

@@ -15,10 +15,10 @@ from data.tokens.huggingface_tokenizer import HuggingFaceTokenizer
 from data.tokens.marian_tokenizer import MarianTokenizer
 from data.tokens.tokenizer import Tokenizer
 from interop.pretrained.architecture import Architecture, Shapes
+from interop.pretrained.config_values import Values
 from interop.pretrained.conversion import to_theirs
 from interop.pretrained.folder import ARCHITECTURES, CONFIG, WEIGHTS, settled
 from interop.pretrained.tokenizers import FAST
-from interop.pretrained.values import Values
 
 IRRELEVANT = ("dropout", "attention_dropout", "vocab_multiple", "mask_documents")
 """Settings that do not change what a trained model computes."""

@@ -12,17 +12,17 @@ import torch
 
 from benchmarks.gpu.attention import Case, inputs, operations
 from benchmarks.gpu.figures import MEASURED, NO_TIME, Figure, append, attempt, comparison, read_figures, tables
+from benchmarks.gpu.gpu_tests import ALL, run_tests
 from benchmarks.gpu.gradients import compare
 from benchmarks.gpu.quality import quality
 from benchmarks.gpu.run import STAGES, GPUSettings, choose, gpu, run_stage
-from benchmarks.gpu.tests import ALL, run_tests
 from benchmarks.gpu.training import training_figure
 from benchmarks.inputs import zipf_ids
 from benchmarks.results import Row
 from benchmarks.table import NOTHING_ON_A_GPU, gpu_tables
 from configs.errors import UserError
 from tests.conftest import ROOT, environment
-from training.optimizer.weights_and_gradients import Weights
+from training.optimizer.weights_gradients_ema import Weights
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Prepared data changes only together with a version in its key: two integers in data/cache.py."""
+"""Prepared data changes only together with a version in its key: two integers in data/cache_folders.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from data import cache
+from data import cache_folders
 from data.config import DataConfig, TokenizerConfig
 from data.primer import rows
 from data.token_cache import prepare
@@ -64,8 +64,8 @@ def test_prepared_data_digest_is_pinned(kind: str, tmp_path: Path) -> None:
     }[kind]
     data.cache = str(tmp_path / "cache")
     found = prepared_digest(task, data, tokenizer)
-    assert (cache.FORMAT, found) == (2, PREPARED[kind]), (
-        "prepared data changed: raise FORMAT in data/cache.py, or caches keep the old data under the same key; "
+    assert (cache_folders.FORMAT, found) == (2, PREPARED[kind]), (
+        "prepared data changed: raise FORMAT in data/cache_folders.py, or caches keep the old data under the same key; "
         f"then pin the new hash here ({kind}: {found})"
     )
 
@@ -76,7 +76,7 @@ def test_corpus_digest_is_pinned(kind: str) -> None:
     """Guards the same for the built-in corpus, and that its rows do not depend on the Python version or the hash
     seed."""
     found = digest(rows(kind, 4000, seed=1))
-    assert (cache.CORPUS, found) == (6, CORPUS[kind]), (
-        "the built-in corpus changed: raise CORPUS in data/cache.py, or caches keep the old rows under the same key; "
+    assert (cache_folders.CORPUS, found) == (6, CORPUS[kind]), (
+        "the built-in corpus changed: raise CORPUS in data/cache_folders.py, or caches keep old rows under the same key; "
         f"then pin the new hash here ({kind}: {found})"
     )

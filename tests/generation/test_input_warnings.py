@@ -12,7 +12,7 @@ from generation.config import GenerateConfig
 from generation.engines.torch_engine import TorchEngine
 from generation.input_warnings import SourceNotes
 from generation.line_translation import translate_lines
-from generation.text_generation import print_notes
+from generation.text_streaming import print_notes
 from run import Run
 from training.run_folder.tokenizers import load_source_alphabet
 

@@ -13,7 +13,7 @@ import torch
 
 from tests.training.processes.sharded_steps import losses, new_trainer
 from training.hardware.device import Hardware
-from training.processes.opening import opened_processes
+from training.processes.join_group import opened_processes
 from training.processes.single_process import Processes
 from training.sharding.choice import divided_weights
 from training.trainer import Trainer

@@ -15,8 +15,8 @@ from training.config import OptimConfig, TrainConfig
 from training.hardware.device import choose_hardware
 from training.hardware.gpu_attention import attention_backend, check_attention, describe_attention, training_kernels
 from training.loss import projected_loss
-from training.optimizer.optimizer import Optimizer
-from training.optimizer.weights_and_gradients import Weights
+from training.optimizer.update import Optimizer
+from training.optimizer.weights_gradients_ema import Weights
 
 pytestmark = marks
 

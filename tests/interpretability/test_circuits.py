@@ -11,7 +11,7 @@ from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.recording import record_attention
-from tests.interpretability.test_behaviours import DRAWN, induction_model
+from tests.interpretability.test_head_behaviours import DRAWN, induction_model
 
 IDS = torch.arange(20)
 OPTIONS = [

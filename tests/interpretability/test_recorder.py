@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from attention_maps.draw import pictures
 from attention_maps.files import store
-from attention_maps.record import measures
+from attention_maps.record import head_measures_and_labels as measures
 from attention_maps.record.example import Example
 from attention_maps.record.recording import Antecedents, Recording
 from data.config import TokenizerConfig

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.attention import attention, reference_attention
-from model.fast import ungrouped
+from model.fast_kernels import ungrouped
 from training.hardware.gpu_attention import attention_backend
 
 SHAPES = {"self": (7, 7), "cross": (5, 9), "cached": (1, 8), "chunk": (3, 8)}

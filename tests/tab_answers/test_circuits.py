@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tab_answers.circuits import circuits_of, scripts_of
-from tab_answers.models import Models
+from tab_answers.model_cache import Models
 from tab_answers.question import CircuitQuestion, read_question
 from tests.tab_answers.conftest import Asking
 

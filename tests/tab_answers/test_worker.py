@@ -19,7 +19,7 @@ from generation.translation import best_translations
 from interpretability.ablation import head_places, replace_head_outputs
 from run import Run
 from tab_answers.head_effects import effects_of
-from tab_answers.models import Models
+from tab_answers.model_cache import Models
 from tab_answers.question import EffectsQuestion
 from tab_answers.replaced_outputs import means_of
 from tests.conftest import ROOT, environment

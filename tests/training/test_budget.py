@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from training.budget_and_schedules import Budget, evaluation_interval
 from training.config import TrainerConfig
 from training.counters import Progress
-from training.schedule import Budget, evaluation_interval
 
 
 def evaluated_at(trainer: TrainerConfig, minutes: float) -> list[float]:

@@ -25,7 +25,7 @@ from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.token_rows import token_rows_of
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
-from model.fast import _RMSNorm
+from model.fast_kernels import _RMSNorm
 from model.gpt import GPT
 from tests.training.tiny_trainer import pairs, trainer
 from training.config import TrainConfig, TrainerConfig
@@ -36,7 +36,7 @@ from training.hardware.compilation import CompiledLoss, training_loss
 from training.hardware.compiled_check import BOUNDS, Difference, largest_difference, masks_of_compiled_code
 from training.hardware.device import Hardware
 from training.loss import TrainingLoss
-from training.optimizer.weights_and_gradients import Weights
+from training.optimizer.weights_gradients_ema import Weights
 from training.processes.single_process import Processes
 from training.run_folder.loaded_run import Model
 

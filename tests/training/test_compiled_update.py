@@ -17,8 +17,8 @@ from tests.training.tiny_trainer import CPU, Listed
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware.compilation import UNCOMPILED, CompiledLoss, compile_update
 from training.hardware.device import Hardware
-from training.optimizer.optimizer import Optimizer
-from training.optimizer.weights_and_gradients import Weights
+from training.optimizer.update import Optimizer
+from training.optimizer.weights_gradients_ema import Weights
 from training.processes.single_process import Processes
 from training.trainer import Trainer
 

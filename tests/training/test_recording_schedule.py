@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from attention_maps.config import AttentionConfig
+from training.budget_and_schedules import EVENLY, Budget, RecordingSchedule
 from training.config import TrainerConfig
 from training.counters import Progress
-from training.schedule import EVENLY, Budget, RecordingSchedule
 
 
 def recorded_at(

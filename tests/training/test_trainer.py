@@ -15,7 +15,7 @@ from tests.training.tiny_trainer import pairs, together, train, trainer
 from training.checkpoints.files import load_state, load_weights
 from training.checkpoints.loading import checkpoint_path
 from training.counters import Interval
-from training.evaluation.held_out import held_out_loss
+from training.evaluation.held_out_loss import held_out_loss
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

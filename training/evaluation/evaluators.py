@@ -26,9 +26,9 @@ from training.checkpoints.files import load_weights
 from training.checkpoints.loading import checkpoint_path
 from training.checkpoints.summary import checkpoint_step
 from training.config import TrainConfig
-from training.evaluation.answers import score_answers
-from training.evaluation.held_out import HeldOutLoss, held_out_loss
+from training.evaluation.held_out_loss import HeldOutLoss, held_out_loss
 from training.evaluation.maps import AttentionRecorder
+from training.evaluation.story_answers import score_answers
 from training.evaluation.story_scores import story_scores
 from training.evaluation.translation_scores import COLUMNS, baselines, signatures, translate_rows
 from training.hardware.bfloat16 import decoding_format

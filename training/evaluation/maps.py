@@ -14,11 +14,11 @@ from typing import Any
 
 from attention_maps.files import store
 from attention_maps.record.example import Example
-from attention_maps.record.measures import scalars
+from attention_maps.record.head_measures_and_labels import scalars
 from attention_maps.record.recording import Measures, Recording
 from data.batches.batch import Batch
 from data.training_data import Prepared, PreparedPairs, PreparedText
-from interpretability.behaviours import head_behaviours, repeated_tokens
+from interpretability.head_behaviours import head_behaviours, repeated_tokens
 from interpretability.recorder import record
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

@@ -8,8 +8,8 @@ from typing import Any
 
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
-from training.evaluation.answers import answer_report, score_answers
 from training.evaluation.pronouns import pronoun_report
+from training.evaluation.story_answers import answer_report, score_answers
 
 
 @dataclass(frozen=True)

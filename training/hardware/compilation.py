@@ -29,8 +29,8 @@ from training.hardware.gpu_attention import allowed_kernels
 from training.hardware.out_of_memory import is_out_of_memory
 from training.hardware.reproducibility import random_state, restore_random_state
 from training.loss import TrainingLoss, batch_loss, loss_and_gradient
-from training.optimizer.optimizer import Optimizer
-from training.optimizer.weights_and_gradients import Weights
+from training.optimizer.update import Optimizer
+from training.optimizer.weights_gradients_ema import Weights
 from training.processes.single_process import Processes
 from training.run_folder.loaded_run import Model
 

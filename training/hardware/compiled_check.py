@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model import fast
+from model import fast_kernels
 
 BOUNDS = {torch.float32: 0.01, torch.bfloat16: 0.2}
 """Largest relative error of a gradient that rounding may cause, by compute dtype. Seen in untrained models: up to 4e-6
@@ -33,11 +33,11 @@ error is divided by this share of the root mean square of all gradients."""
 @contextmanager
 def masks_of_compiled_code() -> Iterator[None]:
     """Draw the dropout masks that compiled code draws from the same random state, to compare the results of both."""
-    before, fast.hash_masks = fast.hash_masks, True
+    before, fast_kernels.hash_masks = fast_kernels.hash_masks, True
     try:
         yield
     finally:
-        fast.hash_masks = before
+        fast_kernels.hash_masks = before
 
 
 class WrongGradient(Exception):

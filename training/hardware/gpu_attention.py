@@ -2,7 +2,7 @@
 
 The slow kernel, `math`, writes the whole attention matrix to memory. Torch uses it silently if no fused kernel supports
 the inputs; here it is excluded, and such a run raises UserError at the start. The rules follow torch's `sdp_utils.cpp`
-(2.11 to 2.13). On CPUs and Apple GPUs this module has no effect; see `model.fast`.
+(2.11 to 2.13). On CPUs and Apple GPUs this module has no effect; see `model.fast_kernels`.
 
 Training a decoder passes the causal flag and no mask, which flash and cuDNN support in bf16. Encoder and
 cross-attention pass neither if no row of the batch is padded, and so run the same kernels; otherwise they pass a mask
@@ -26,7 +26,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from configs.errors import UserError
 from model.attention import attention
 from model.config import ModelConfig
-from model.fast import explicit_is_faster, fused_arguments
+from model.fast_kernels import explicit_is_faster, fused_arguments
 from model.masks import Mask
 from training.config import TrainConfig
 from training.hardware.device import Hardware

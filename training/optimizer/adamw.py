@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-from training.optimizer.base import Group, Rate, State, StatefulOptimizer
-from training.optimizer.weights_and_gradients import sum_dtype
+from training.optimizer.base_class import Group, Rate, State, StatefulOptimizer
+from training.optimizer.weights_gradients_ema import sum_dtype
 
 
 class AdamW(StatefulOptimizer):

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from training.optimizer.base import Group, MomentumOptimizer, Rate, State
+from training.optimizer.base_class import Group, MomentumOptimizer, Rate, State
 
 Coefficients = Sequence[tuple[float, float, float]]
 """(a, b, c) of each step x -> a x + (b x xᵀ + c (x xᵀ)²) x of the quintic iteration."""

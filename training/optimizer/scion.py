@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from training.optimizer.base import Group, MomentumOptimizer, Rate, State
+from training.optimizer.base_class import Group, MomentumOptimizer, Rate, State
 
 _SMALLEST_NORM = 1e-12
 

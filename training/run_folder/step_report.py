@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from configs.errors import check_finite
+from training.budget_and_schedules import LONG, Budget
 from training.config import TrainConfig
 from training.counters import Interval, Progress
 from training.hardware.device import Hardware
 from training.loss_spikes import LossSpikes
 from training.run_folder.log import RunLog, duration, short
-from training.schedule import LONG, Budget
 
 
 class StepLog:

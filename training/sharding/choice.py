@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from training.config import TrainConfig
 from training.hardware.device import Hardware
-from training.optimizer.weights_and_gradients import Weights
+from training.optimizer.weights_gradients_ema import Weights
 from training.processes.single_process import Processes
 from training.run_folder.loaded_run import Model
 

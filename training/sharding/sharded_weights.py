@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from training.optimizer.base import Rate, State, StatefulOptimizer
+from training.optimizer.base_class import Rate, State, StatefulOptimizer
 from training.optimizer.flat_layout import HIDDEN, SECTIONS, Layout
-from training.optimizer.weights_and_gradients import OptimizerPart, Weights, check_layout
+from training.optimizer.weights_gradients_ema import OptimizerPart, Weights, check_layout
 from training.processes.single_process import Processes
 
 Named = dict[str, Tensor]

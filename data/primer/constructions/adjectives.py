@@ -9,7 +9,7 @@ from data.primer.grammar import noun_phrases
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.clauses import Clause, Complement, Head, Mode, adjective_head, marked, verb_head
 from data.primer.grammar.noun_phrases import NounPhrase, common, describing, possessive, pronoun
-from data.primer.grammar.sense import BARE, FEMALE, PRICES, preposition
+from data.primer.grammar.selectional_restrictions import BARE, FEMALE, PRICES, preposition
 from data.primer.grammar.sentences import Draft, construction
 from data.primer.grammar.tree import Link, Parts, Word, text, words
 from data.primer.lexicon import Adjective, Noun, adjective, adjectives_for, noun, nouns, suiting, verb

@@ -9,7 +9,7 @@ from data.primer.grammar import japanese as ja
 from data.primer.grammar.choice import Chooser, verbs
 from data.primer.grammar.clauses import Clause, Mode, adjective_head, marked, verb_head
 from data.primer.grammar.noun_phrases import Modifier, NounPhrase, asked, common
-from data.primer.grammar.sense import PRICES, TRADING
+from data.primer.grammar.selectional_restrictions import PRICES, TRADING
 from data.primer.grammar.sentences import Draft, construction
 from data.primer.grammar.tree import Word
 from data.primer.lexicon import SEQUELS, Adjective, Noun, Verb, adjectives_for, causes, nouns, suiting, things, verb

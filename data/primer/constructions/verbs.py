@@ -7,7 +7,7 @@ from data.primer.grammar import japanese as ja
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.clauses import NONFINITE, Clause, Complement, Mode, marked, verb_head
 from data.primer.grammar.noun_phrases import NounPhrase, pronoun
-from data.primer.grammar.sense import CREATING, TRADING
+from data.primer.grammar.selectional_restrictions import CREATING, TRADING
 from data.primer.grammar.sentences import Draft, construction
 from data.primer.grammar.tree import Link, Word
 from data.primer.lexicon import SCENES, noun, nouns, takers, verb

@@ -9,10 +9,10 @@ from functools import cache
 from typing import TypeVar
 
 from data.primer import lexicon
-from data.primer.grammar import noun_phrases, sense
+from data.primer.grammar import noun_phrases, selectional_restrictions
 from data.primer.grammar.clauses import MIDDLE, Clause, Complement, Mode, marked, verb_head
 from data.primer.grammar.noun_phrases import Determiner, Modifier, NounPhrase, common, describing, possessive
-from data.primer.grammar.sense import BARE, BRIEF, CREATING, FEMALE, OWNED, UNIQUE
+from data.primer.grammar.selectional_restrictions import BARE, BRIEF, CREATING, FEMALE, OWNED, UNIQUE
 from data.primer.grammar.tree import Link, Word
 from data.primer.lexicon import CITIES, NAMES, TIMES, Name, Noun, Time, Verb, is_a, nouns
 
@@ -123,8 +123,10 @@ class Chooser:
 
     def describe(self, noun: Noun, probability: float, priced: bool = False) -> tuple[Modifier, ...]:
         """Return an adjective that suits the noun, or none; price adjectives only with verbs of trade (`priced`)."""
-        barred = sense.HUNGER | (sense.FLAWS if priced else sense.PRICES)
-        barred = barred | sense.SIZES if noun.english in sense.PAPERS else barred
+        barred = selectional_restrictions.HUNGER | (
+            selectional_restrictions.FLAWS if priced else selectional_restrictions.PRICES
+        )
+        barred = barred | selectional_restrictions.SIZES if noun.english in selectional_restrictions.PAPERS else barred
         options = [adjective for adjective in lexicon.adjectives_for(noun) if adjective.english not in barred]
         return (describing(self.pick(options)),) if options and self.chance(probability) else ()
 
@@ -185,7 +187,7 @@ class Chooser:
 
     def kind_of(self, noun: Noun) -> NounPhrase:
         """Build a generic noun phrase. Example: apples, milk, pizza, the violin."""
-        if noun.english in sense.UNCOUNTED:
+        if noun.english in selectional_restrictions.UNCOUNTED:
             return common(noun, "")
         if noun.english in UNIQUE or "instrument" in noun.kinds:
             return common(noun, "the")
@@ -210,7 +212,7 @@ class Chooser:
         else:
             candidates = objects(verb)
             if generic and verb.english == "buy":
-                candidates = nouns(*sense.GROCERIES)
+                candidates = nouns(*selectional_restrictions.GROCERIES)
             entry = self.pick(candidates)
             owned = "gain" not in verb.features and verb.english != "return"  # nobody returns his own things
             habitual = mode.tense == "present" and not mode.modality
@@ -219,12 +221,12 @@ class Chooser:
                 phrase = common(entry, own_work(subject))
             elif (generic or fresh) and isinstance(entry, Noun) and _kind_is_meant(verb, entry):
                 phrase = self.kind_of(entry)
-            elif isinstance(entry, Name) or ("place" in entry.kinds and verb.english in sense.GOING):
+            elif isinstance(entry, Name) or ("place" in entry.kinds and verb.english in selectional_restrictions.GOING):
                 phrase = self.goal(entry)
             else:
                 fleeting = verb.english in CREATING or entry.animate
                 described = 0.08 if fleeting or verb.english in BRIEF else 0.2
-                if mode.negative or verb.english in sense.UNSEEN or "person" in entry.kinds:
+                if mode.negative or verb.english in selectional_restrictions.UNSEEN or "person" in entry.kinds:
                     described = 0.0
                 phrase = self.thing(
                     entry,
@@ -232,13 +234,18 @@ class Chooser:
                     owned=owned,
                     described=described,
                     counted=counted,
-                    priced=verb.english in sense.TRADING,
+                    priced=verb.english in selectional_restrictions.TRADING,
                     pointed=not fleeting,
                 )
             if isinstance(entry, Noun) and "instrument" in entry.kinds and verb.english in ("play", "practice"):
                 phrase = common(entry, "the")
         # Objects of a skill take が; an animate object with が would read as the subject.
-        skill = mode.modality == "can" and verb.particle == "を" and verb.english in sense.SKILLS and not phrase.animate
+        skill = (
+            mode.modality == "can"
+            and verb.particle == "を"
+            and verb.english in selectional_restrictions.SKILLS
+            and not phrase.animate
+        )
         return marked(phrase, "", "が" if skill else verb.particle, 0, 7)
 
     # When, where, how
@@ -246,7 +253,11 @@ class Chooser:
     def time(self, *tenses: str, brief: bool = False) -> Complement:
         """Build a time expression. Example: yesterday, every morning. `brief` excludes spans of a week or more."""
         candidates = [time for time in TIMES if time.tense in tenses]
-        return when(self.pick([time for time in candidates if time.english in sense.DAILY] if brief else candidates))
+        return when(
+            self.pick(
+                [time for time in candidates if time.english in selectional_restrictions.DAILY] if brief else candidates
+            )
+        )
 
     def frequency(self) -> Complement:
         """Build an adverb of frequency. Example: often, always."""
@@ -262,7 +273,7 @@ class Chooser:
         if not candidates:
             return None
         where = self.pick(candidates)
-        return marked(self.goal(where), sense.preposition(where), "で", 4, 2)
+        return marked(self.goal(where), selectional_restrictions.preposition(where), "で", 4, 2)
 
     def companion(self, *others: NounPhrase) -> Complement:
         """Build a complement that names a companion. Example: with Emi - エミと."""
@@ -293,7 +304,11 @@ class Chooser:
         complements: list[Complement] = []
         noun: Noun | None = None
         habitual = mode.tense == "present" and not mode.modality
-        generic = generic or verb.english in sense.SLOW or (habitual and verb.english in (*sense.GENERIC, "buy"))
+        generic = (
+            generic
+            or verb.english in selectional_restrictions.SLOW
+            or (habitual and verb.english in (*selectional_restrictions.GENERIC, "buy"))
+        )
         if verb.transitive:
             if verb.particle != "を" or "stative" in verb.features or mode.modality == "progressive":
                 counted = 0.0  # unnatural: 犬に三匹触る, is eating five melons
@@ -306,7 +321,7 @@ class Chooser:
             complements.append(self.companion(subject))
         if "means" in verb.features and mode.modality != "experience" and self.chance(0.25):
             complements.append(self.means())
-        lasting = "stative" in verb.features or verb.english in sense.SLOW
+        lasting = "stative" in verb.features or verb.english in selectional_restrictions.SLOW
         if habitual and "stative" not in verb.features and not mode.negative:
             complements.append(self.frequency() if self.chance(0.4) else self.time("habit"))
         elif habitual and "stative" not in verb.features:

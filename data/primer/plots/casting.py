@@ -16,7 +16,7 @@ from data.primer.constructions.basic import beside
 from data.primer.grammar.choice import CALLED, Chooser
 from data.primer.grammar.clauses import Complement, marked
 from data.primer.grammar.noun_phrases import common
-from data.primer.grammar.sense import preposition
+from data.primer.grammar.selectional_restrictions import preposition
 from data.primer.grammar.tree import Word
 from data.primer.lexicon import POSITIONS, Noun, adjectives_for, noun
 from data.primer.storyteller import Teller

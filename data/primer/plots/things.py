@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from data.primer.characters import Figure
 from data.primer.grammar.choice import Chooser
-from data.primer.grammar.sense import FEMALE, PRICES
+from data.primer.grammar.selectional_restrictions import FEMALE, PRICES
 from data.primer.lexicon import SCALES, Noun, adjective, adjectives_for, is_a, noun, nouns, suiting
 from data.primer.plots.casting import FINDABLE, INDOORS, VISIBLE, apology, at, either, known, people, plot, spot, thing
 from data.primer.storyteller import NAMED, Teller

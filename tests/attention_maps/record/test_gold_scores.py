@@ -5,7 +5,7 @@ import pytest
 
 from attention_maps.record.alignment_readout import argmax, grown, mutual
 from attention_maps.record.gold_scores import AlignmentTally, AntecedentTally, of_words
-from attention_maps.record.measures import with_means
+from attention_maps.record.head_measures_and_labels import with_means
 
 
 def test_links_between_words_sum_over_keys_and_average_over_queries() -> None:

@@ -14,7 +14,7 @@ from data.tokens.lost_characters import Losses, text_losses
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.training_data import PreparedText
 from tests.data.conftest import tsv, write
-from training.evaluation.held_out import HeldOutLoss
+from training.evaluation.held_out_loss import HeldOutLoss
 
 LETTERS = SentencePieceTokenizer.train(["abc de\n"], TokenizerConfig("char"))
 NFKC = SentencePieceTokenizer.train(["abc 123 (株) ガ é\n"], TokenizerConfig("char", normalization="nfkc"))

@@ -13,7 +13,7 @@ from data.tokens.loading import load_tokenizer
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer, segments
 from data.tokens.token_file import TokenWriter, open_tokens, token_dtype
 from data.tokens.tokenizer import Tokenizer
-from generation.text_generation import StreamingDecoder
+from generation.text_streaming import StreamingDecoder
 from tests.data.conftest import made_pairs, made_text
 
 SAMPLE = [made_text(), "\t<unk> <s> 猫が座った。▁_ tab\there\r\n  two spaces", *(ja for _, ja in made_pairs(60))]

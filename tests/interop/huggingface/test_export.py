@@ -18,11 +18,11 @@ from data.tokens.tokenizer import Tokenizer
 from generation.config import SamplingConfig, TranslationConfig
 from generation.sampling import generate
 from generation.translation import best_translations
+from interop.export_input import Trained, weights_hash
 from interop.huggingface import check
 from interop.huggingface.export import write_huggingface
 from interop.model_card import data, scores
 from interop.settings import ExportSettings
-from interop.trained import Trained, weights_hash
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

@@ -13,12 +13,12 @@ from configs.errors import UserError
 from data.config import TokenizerConfig
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
+from interop.export_input import Trained
 from interop.huggingface.export import write_huggingface
 from interop.pretrained.conversion import load_weights
 from interop.pretrained.folder import read_folder
 from interop.pretrained.tokenizers import OWN, imported_tokenizers, tokenizer_config
 from interop.settings import ExportSettings
-from interop.trained import Trained
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

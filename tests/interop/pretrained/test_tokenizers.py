@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 from configs.errors import UserError
 from data.tokens.loading import load_tokenizer, tokenizer_from
 from data.tokens.tokenizer import Tokenizer
-from generation.text_generation import StreamingDecoder
+from generation.text_streaming import StreamingDecoder
 from interop.pretrained.folder import read_folder
 from interop.pretrained.tokenizers import imported_tokenizers, tokenizer_config
 from interop.pretrained.writing import write_tokenizers

@@ -23,7 +23,7 @@ _MODULES = (
     "generate",
     "run",
     "generation.line_translation",
-    "generation.text_generation",
+    "generation.text_streaming",
     "training.evaluation.evaluators",
     "training.run_folder.initial_state",
     "training.trainer",

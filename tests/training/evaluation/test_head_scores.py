@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attention_maps.record import measures
+from attention_maps.record import head_measures_and_labels as measures
 from attention_maps.record.recording import Score
 from data.batches.batch import IGNORED, Batch
 from data.config import TokenizerConfig

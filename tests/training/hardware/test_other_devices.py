@@ -30,7 +30,7 @@ from tests.training.tiny_trainer import pairs, trainer
 from train import train
 from training.composed_run import to_dataclass
 from training.config import TrainConfig
-from training.evaluation.held_out import held_out_loss
+from training.evaluation.held_out_loss import held_out_loss
 from training.evaluation.pronouns import log_probabilities
 from training.hardware import apple_gpu
 from training.hardware.device import Hardware

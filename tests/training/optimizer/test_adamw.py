@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.conftest import ROOT, environment
 from training.optimizer.adamw import AdamW
-from training.optimizer.optimizer import update_groups
+from training.optimizer.update import update_groups
 
 SETTINGS = {"lr": 1e-2, "betas": (0.9, 0.99), "eps": 1e-8}
 
@@ -63,7 +63,7 @@ def test_the_compiler_is_not_loaded() -> None:
     """Guards against 70 MB and 0.7 s at each start for importing torch.optim.Optimizer."""
     code = (
         "import sys, torch; from training.optimizer.adamw import AdamW;"
-        " from training.optimizer.optimizer import update_groups; p = torch.nn.Parameter(torch.ones(3));"
+        " from training.optimizer.update import update_groups; p = torch.nn.Parameter(torch.ones(3));"
         " p.grad = torch.ones(3);"
         " o = AdamW([{'params': [p], 'weight_decay': 0.1}], lr=1e-3, betas=(0.9, 0.99), eps=1e-8, fused=True);"
         " update_groups(o); o.load_state_dict(o.state_dict()); print('torch._dynamo' in sys.modules)"

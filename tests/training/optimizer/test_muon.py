@@ -9,8 +9,8 @@ from training.config import OptimConfig
 from training.hardware import bfloat16
 from training.optimizer.flat_layout import HIDDEN, FlatMatrices, layout_of
 from training.optimizer.muon import QUINTIC, Muon, orthogonalised
-from training.optimizer.optimizer import Optimizer, update_groups
-from training.optimizer.weights_and_gradients import Weights
+from training.optimizer.update import Optimizer, update_groups
+from training.optimizer.weights_gradients_ema import Weights
 
 SHAPES = [(24, 16), (16, 24), (24, 16), (16, 16), (64, 16), (16, 24)]
 

@@ -9,8 +9,8 @@ from torch import nn
 from configs.errors import UserError
 from training.config import OptimConfig
 from training.optimizer.muon import QUINTIC, Muon
-from training.optimizer.optimizer import Optimizer
-from training.optimizer.weights_and_gradients import Weights
+from training.optimizer.update import Optimizer
+from training.optimizer.weights_gradients_ema import Weights
 
 
 class Small(nn.Module):

@@ -5,8 +5,8 @@ import math
 
 import pytest
 
+from training.budget_and_schedules import scheduled
 from training.config import ScheduleConfig
-from training.schedule import scheduled
 
 STEPS = 1000
 

@@ -9,8 +9,8 @@ from torch import nn
 
 from training.config import OptimConfig
 from training.optimizer.flat_layout import OUTER, layout_of
-from training.optimizer.optimizer import Optimizer
-from training.optimizer.weights_and_gradients import Weights
+from training.optimizer.update import Optimizer
+from training.optimizer.weights_gradients_ema import Weights
 
 
 class Untied(nn.Module):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from configs.errors import UserError
 from tests.training.tiny_trainer import pairs, trainer
-from training.processes.opening import opened_processes
+from training.processes.join_group import opened_processes
 
 
 def main() -> None:

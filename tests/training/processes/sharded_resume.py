@@ -13,7 +13,7 @@ from tests.training.processes.sharded_steps import batches, new_trainer
 from training.checkpoints.files import load_state, load_weights
 from training.checkpoints.loading import checkpoint_path
 from training.loss import token_losses
-from training.processes.opening import opened_processes
+from training.processes.join_group import opened_processes
 from training.processes.single_process import Processes
 from training.run_folder.log import NoLog, RunLog
 from training.trainer import Trainer

@@ -22,7 +22,7 @@ from tests.training.tiny_trainer import CPU, Listed
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.counters import Interval
 from training.hardware.device import Hardware
-from training.processes.opening import opened_processes
+from training.processes.join_group import opened_processes
 from training.processes.single_process import SINGLE, Processes
 from training.trainer import Trainer
 

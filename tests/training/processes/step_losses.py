@@ -8,7 +8,7 @@ import sys
 
 from tests.training.tiny_trainer import pairs, trainer
 from training.counters import Interval
-from training.processes.opening import opened_processes
+from training.processes.join_group import opened_processes
 from training.processes.single_process import SINGLE, Processes
 
 

@@ -12,7 +12,7 @@ from data.errors import DataError
 from data.sources.files import locate
 from data.token_cache import prepare
 from data.training_data import Prepared
-from interop.trained import weights_hash
+from interop.export_input import weights_hash
 from training.checkpoints.files import data_hashes
 from training.config import TrainConfig
 from training.evaluation.reports.settings import DataPlace

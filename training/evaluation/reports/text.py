@@ -15,7 +15,7 @@ from data.tokens.lost_characters import Losses
 from data.tokens.tokenizer import Tokenizer
 from data.training_data import PreparedText
 from model.gpt import GPT
-from training.evaluation.held_out import HeldOutLoss, bits_per_byte, held_out_loss, perplexity_of
+from training.evaluation.held_out_loss import HeldOutLoss, bits_per_byte, held_out_loss, perplexity_of
 from training.evaluation.reports.bootstrap import Figure, Numbers, interval, p_value, resampled, verdict
 from training.evaluation.reports.evaluated_run import Subject
 from training.evaluation.reports.result import Result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import cycle, islice
 
-from attention_maps.record.measures import head_measures
+from attention_maps.record.head_measures_and_labels import head_measures
 from attention_maps.record.recording import Antecedents, Prediction, Recording, Sample, Score, Tokens, tokens
 from tests.attention_maps.tensorboard.browser import known
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attention_maps.record.measures import head_measures
+from attention_maps.record.head_measures_and_labels import head_measures
 from attention_maps.record.recording import Antecedents, Part, Prediction, Recording, Sample, Score
 from tests.attention_maps.tensorboard.browser.recordings import marked, sample
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attention_maps.record.measures import head_labels, head_measures
+from attention_maps.record.head_measures_and_labels import head_labels, head_measures
 from attention_maps.record.recording import Kind, Prediction, Recording, Sample, Score, Tokens, tokens
 
 ENGLISH = ["▁Emi", "▁prefer", "s", "▁apples", ".", "</s>"]

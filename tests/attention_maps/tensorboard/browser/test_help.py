@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from selenium.webdriver.common.keys import Keys
 
-from attention_maps.record.measures import ALIGNMENT, BY_WEIGHT, COREFERENCE
+from attention_maps.record.head_measures_and_labels import ALIGNMENT, BY_WEIGHT, COREFERENCE
 from tests.attention_maps.tensorboard.browser.known import TEXT, TRANSLATION
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 

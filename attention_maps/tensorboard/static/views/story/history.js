@@ -7,7 +7,7 @@ const HALF = 'half or more of its attention';
 
 /**
  * Name in a label -> {measure, full, why}: what is behind it, the value of the measure that counts as full strength, and the threshold of
- * the label (attention_maps/record/measures.py), which for gold labels names the number of examples. `unscored`: what stands for it before the
+ * the label (attention_maps/record/head_measures_and_labels.py), which for gold labels names the number of examples. `unscored`: what stands for it before the
  * first score.
  */
 const BEHIND = {

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from training.optimizer import weights_and_gradients as module
-from training.optimizer.weights_and_gradients import Weights
+from training.optimizer import weights_gradients_ema as module
+from training.optimizer.weights_gradients_ema import Weights
 
 
 def linear() -> nn.Linear:

@@ -11,8 +11,8 @@ from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT
-from training.evaluation.answers import answer_report, questions_of, score_answers
 from training.evaluation.coreference import HEURISTICS, answers, share
+from training.evaluation.story_answers import answer_report, questions_of, score_answers
 
 STORIES = rows("stories", 60, seed=3)
 ASKED = [row for row in STORIES if row["questions"]]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attention_maps.record.example import Example
-from interpretability.behaviours import LENGTH, ROWS, head_behaviours, repeated_tokens
+from interpretability.head_behaviours import LENGTH, ROWS, head_behaviours, repeated_tokens
 from interpretability.recorder import record
 from model.config import ModelConfig
 from model.gpt import GPT

@@ -5,7 +5,7 @@ import pytest
 from data.config import TokenizerConfig
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
-from generation.text_generation import StopText, StreamedText
+from generation.text_streaming import StopText, StreamedText
 
 
 @pytest.fixture(scope="module")

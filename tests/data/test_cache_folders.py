@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from data.cache import cached_folder
+from data.cache_folders import cached_folder
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.sources.text_files import scan
@@ -98,7 +98,7 @@ def test_training_key_changes_only_with_the_batches(
     assert before[0] == before[2] != before[1]
     (tmp_path / "valid.txt").write_text("Line 2. Line 3.", "utf-8")
     text.path = str(book.rename(tmp_path / "renamed.txt"))
-    monkeypatch.setattr("data.cache.FORMAT", 99)
+    monkeypatch.setattr("data.cache_folders.FORMAT", 99)
     assert keys() == before
     assert all(new != old for new, old in zip(keys(TokenizerConfig(kind="bpe", vocab_size=120)), before, strict=True))
     Path(text.path).write_text(made_text().replace("fox", "hen", 1), "utf-8")

@@ -17,12 +17,12 @@ from data.tokens.tokenizer import Tokenizer
 from generation.neighbours import translation_memory
 from model.config import ModelConfig
 from model.gpt import GPT
-from training.evaluation.answers import score_answers
 from training.evaluation.coreference import pronouns
 from training.evaluation.head_importance import head_importance
 from training.evaluation.head_scores import antecedent_scores
-from training.evaluation.held_out import held_out_loss
+from training.evaluation.held_out_loss import held_out_loss
 from training.evaluation.pronouns import choice, score_pronouns
+from training.evaluation.story_answers import score_answers
 from training.evaluation.translation_scores import baselines
 
 STORIES = rows("stories", 8, seed=3)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from configs.errors import UserError
-from training.optimizer.base import Rate, State, StatefulOptimizer
+from training.optimizer.base_class import Rate, State, StatefulOptimizer
 from training.optimizer.flat_layout import ALIGNMENT, HIDDEN, FlatMatrices, Layout, layout_of
 from training.optimizer.muon import Exchange
 from training.processes.single_process import Processes

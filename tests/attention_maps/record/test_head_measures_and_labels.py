@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attention_maps.record import measures
+from attention_maps.record import head_measures_and_labels as measures
 from attention_maps.record.recording import Recording, Sample, tokens
 
 
