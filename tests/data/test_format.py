@@ -77,6 +77,6 @@ def test_corpus_digest_is_pinned(kind: str) -> None:
     seed."""
     found = digest(rows(kind, 4000, seed=1))
     assert (cache_folders.CORPUS, found) == (6, CORPUS[kind]), (
-        "the built-in corpus changed: raise CORPUS in data/cache_folders.py, or caches keep old rows under the same key; "
+        "the built-in corpus changed: raise CORPUS in data/cache_folders.py, or caches keep old rows under that key; "
         f"then pin the new hash here ({kind}: {found})"
     )
