@@ -24,7 +24,7 @@ os.chdir(Path(train.__code__.co_filename).parent)  # the checkout, as for the co
 # folder in `runs`, named after the recipe.
 
 # %%
-from training.composed_run import compose_run
+from training.new_or_resumed_run import compose_run
 
 settings = ["+experiment=demo_gpt", "trainer.minutes=1.5"]
 train(compose_run(settings).config)

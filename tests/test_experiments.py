@@ -9,8 +9,8 @@ import pytest
 from configs.compose import compose_config, normalise
 from tests.conftest import ROOT
 from train import train
-from training.composed_run import compose_run, to_dataclass
 from training.config import TrainConfig
+from training.new_or_resumed_run import compose_run, to_dataclass
 
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "configs" / "experiment").glob("*.yaml"))
 DEBUG = sorted(path.stem for path in (ROOT / "configs" / "debug").glob("*.yaml"))

@@ -12,9 +12,9 @@ from generation.command_line import parse_command
 from interop.settings import parse_settings as parse_export
 from tests.conftest import ROOT
 from training.command_line import hydra_settings, is_for_hydra
-from training.composed_run import compose_run
 from training.config import TrainConfig
 from training.evaluation.reports.settings import parse_settings
+from training.new_or_resumed_run import compose_run
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 

@@ -16,8 +16,8 @@ from configs.help import train_help
 from configs.plugin_settings import is_for_hydra, plugin_problems
 from configs.program import importing
 from configs.sweep_points import as_settings, sweep_points
-from training.composed_run import ComposedRun, compose_run
 from training.config import TrainConfig
+from training.new_or_resumed_run import ComposedRun, compose_run
 from training.run_folder.saved_config import to_yaml
 
 SWEEP_FLAGS = ("-m", "--multirun")

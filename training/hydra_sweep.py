@@ -25,8 +25,8 @@ from configs.errors import UserError
 from configs.plugin_settings import is_for_hydra
 from configs.program import complain, expanded
 from configs.sweep_points import as_settings
-from training.composed_run import ComposedRun, compose_run
 from training.config import TrainConfig
+from training.new_or_resumed_run import ComposedRun, compose_run
 from training.run_folder.terminal import print_line
 from training.sweep import train_point
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from configs.errors import UserError
 from configs.program import complain, expanded, messages_of
 from configs.sweep_points import as_settings
-from training.composed_run import ComposedRun
 from training.config import TrainConfig
 from training.hardware.reproducibility import process_settings_restored
+from training.new_or_resumed_run import ComposedRun
 from training.run_folder.log import METRICS, duration
 from training.run_folder.name_and_lock import base_name
 from training.run_folder.terminal import print_line

@@ -21,8 +21,8 @@ from data.errors import DataError
 from data.sources.arrow_file import arrow_table
 from data.sources.compressed import plain_name
 from data.sources.files import Located, locate
-from data.sources.formats.dialect import Dialect, recognised
 from data.sources.formats.subtitles import subtitle_rows
+from data.sources.formats.table_dialect import Dialect, recognised
 from data.sources.formats.translation_files import translation_rows
 from data.sources.hub import hub_content, hub_splits
 from data.sources.json_rows import json_rows

@@ -14,8 +14,8 @@ from data.config import DataConfig
 from data.errors import DataError
 from data.sources.compressed import plain_name
 from data.sources.formats.chats import refuse_chat
-from data.sources.formats.dialect import Dialect, csv_rows, opening_line, swallows_rows
 from data.sources.formats.markup import html_text
+from data.sources.formats.table_dialect import Dialect, csv_rows, opening_line, swallows_rows
 from data.sources.text_files import TextFile, lines
 
 Columns = dict[str, tuple[str, str]]

@@ -16,8 +16,8 @@ from generation.command_line import parse_command
 from generation.config import GenerateConfig
 from tests.conftest import ROOT
 from training.command_line import split_flags
-from training.composed_run import compose_run
 from training.config import TrainConfig, value_at
+from training.new_or_resumed_run import compose_run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -23,12 +23,12 @@ from tests.conftest import TINY
 from tests.gpu.device import CPU, DEVICE, marks, needs_cuda
 from tests.gpu.small_trainer import trainer
 from train import train
-from training.composed_run import to_dataclass
 from training.config import TrainConfig
 from training.evaluation.held_out_loss import held_out_loss
 from training.hardware.device import choose_device, choose_hardware
 from training.hardware.gpu_attention import evaluation_kernels
 from training.hardware.reproducibility import random_state, restore_random_state
+from training.new_or_resumed_run import to_dataclass
 
 pytestmark = marks
 

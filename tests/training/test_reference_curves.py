@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from training.composed_run import compose_run
 from training.config import DataConfig, TrainConfig, TrainerConfig
 from training.counters import Progress
+from training.new_or_resumed_run import compose_run
 from training.reference_curves.curve import CURVES, Curve, Point, closing_lines, effective_settings, reference
 
 SHIPPED = sorted(path.stem for path in CURVES.glob("*.json"))

@@ -18,8 +18,8 @@ from configs.sweep_points import LARGEST_SWEEP, Point, sweep_points
 from model.gpt import GPT
 from tests.conftest import TINY, train_command
 from tests.test_resume import start_and_stop
-from training.composed_run import ComposedRun, compose_run
 from training.config import TrainConfig
+from training.new_or_resumed_run import ComposedRun, compose_run
 from training.run_folder.log import METRICS
 from training.sweep import Outcome, ranking, reserved, run_name, sweep
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from attention_maps.config import AttentionConfig
 from attention_maps.record.example import Example
-from attention_maps.record.probe import parse_probe
+from attention_maps.record.probe_text import parse_probe
 from attention_maps.record.recording import Antecedents
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.word_alignment import groups, project

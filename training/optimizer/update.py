@@ -14,8 +14,8 @@ from training.config import OptimConfig
 from training.hardware.bfloat16 import fast_format
 from training.optimizer.adamw import AdamW, has_fused_adamw
 from training.optimizer.base_class import Group, Rate, State, StatefulOptimizer
-from training.optimizer.flat_layout import HIDDEN, OUTER, VECTORS
 from training.optimizer.muon import Muon
+from training.optimizer.parameter_layout import HIDDEN, OUTER, VECTORS
 from training.optimizer.scion import Scion
 from training.optimizer.weights_gradients_ema import OptimizerPart, Weights
 from training.processes.single_process import Processes

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from configs.errors import UserError
 from training.optimizer.base_class import Rate, State, StatefulOptimizer
-from training.optimizer.flat_layout import ALIGNMENT, HIDDEN, FlatMatrices, Layout, layout_of
 from training.optimizer.muon import Exchange
+from training.optimizer.parameter_layout import ALIGNMENT, HIDDEN, FlatMatrices, Layout, layout_of
 from training.processes.single_process import Processes
 
 

@@ -29,7 +29,7 @@ from torch.distributed.tensor import DTensor
 
 from model.attention import CrossAttention
 from model.blocks import blocks_of
-from training.optimizer.flat_layout import HIDDEN, SECTIONS, layout_of
+from training.optimizer.parameter_layout import HIDDEN, SECTIONS, layout_of
 from training.optimizer.weights_gradients_ema import complete, trained_parameters
 from training.processes.single_process import Processes
 from training.run_folder.loaded_run import Model

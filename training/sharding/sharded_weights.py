@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from training.optimizer.base_class import Rate, State, StatefulOptimizer
-from training.optimizer.flat_layout import HIDDEN, SECTIONS, Layout
+from training.optimizer.parameter_layout import HIDDEN, SECTIONS, Layout
 from training.optimizer.weights_gradients_ema import OptimizerPart, Weights, check_layout
 from training.processes.single_process import Processes
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from training.optimizer.flat_layout import SECTIONS, layout_of
+from training.optimizer.parameter_layout import SECTIONS, layout_of
 from training.optimizer.weights_gradients_ema import trained_parameters
 from training.processes.single_process import Processes
 from training.sharding.sharded_weights import DividedWeights, Named

@@ -19,7 +19,7 @@ from interop.pretrained.folder import read_folder
 from tests.conftest import train_command
 from tests.interop.pretrained.foreign import saved, small_model
 from tests.training.evaluation.reports.programs import command
-from training.composed_run import compose_run
+from training.new_or_resumed_run import compose_run
 
 
 def refusal(name: str, shape: int, folder: Path, **changes: Any) -> list[str]:

@@ -142,8 +142,8 @@ def test_an_interpolation_in_a_path_stays_text(
 ) -> None:
     """Guards against the value of an environment variable that is sent to a server, or written, as part of a path."""
     from configs.compose import normalise
-    from training.composed_run import compose_run
     from training.config import value_at
+    from training.new_or_resumed_run import compose_run
 
     monkeypatch.setenv("CHUMOKU_SECRET", "hunter2")
     monkeypatch.chdir(tmp_path)

@@ -28,12 +28,12 @@ from tests.model.conftest import FLAVOURS
 from tests.stand_in import DEVICE, stand_in
 from tests.training.tiny_trainer import pairs, trainer
 from train import train
-from training.composed_run import to_dataclass
 from training.config import TrainConfig
 from training.evaluation.held_out_loss import held_out_loss
 from training.evaluation.pronouns import log_probabilities
 from training.hardware import apple_gpu
 from training.hardware.device import Hardware
+from training.new_or_resumed_run import to_dataclass
 from training.run_folder.log import RunLog
 
 There = Callable[[], AbstractContextManager[object]]

@@ -7,8 +7,8 @@ import torch
 
 from training.config import OptimConfig
 from training.hardware import bfloat16
-from training.optimizer.flat_layout import HIDDEN, FlatMatrices, layout_of
 from training.optimizer.muon import QUINTIC, Muon, orthogonalised
+from training.optimizer.parameter_layout import HIDDEN, FlatMatrices, layout_of
 from training.optimizer.update import Optimizer, update_groups
 from training.optimizer.weights_gradients_ema import Weights
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from training.config import OptimConfig
-from training.optimizer.flat_layout import OUTER, layout_of
+from training.optimizer.parameter_layout import OUTER, layout_of
 from training.optimizer.update import Optimizer
 from training.optimizer.weights_gradients_ema import Weights
 

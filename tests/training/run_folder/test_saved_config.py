@@ -7,8 +7,8 @@ import pytest
 
 from configs.errors import UserError
 from tests.conftest import TINY, generate_command, train_command
-from training.composed_run import to_dataclass
 from training.config import TrainConfig
+from training.new_or_resumed_run import to_dataclass
 from training.run_folder.saved_config import load_config, save_config, to_omegaconf
 
 ODD = [

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from configs.compose import normalise
-from training.composed_run import ComposedRun, compose_run
 from training.config import TrainConfig
+from training.new_or_resumed_run import ComposedRun, compose_run
 from training.run_folder.saved_config import save_config
 
 

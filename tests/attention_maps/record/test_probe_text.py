@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attention_maps.record.probe import parse_probe
+from attention_maps.record.probe_text import parse_probe
 
 
 def test_antecedent_is_the_last_mention_before_the_pronoun() -> None:
