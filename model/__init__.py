@@ -6,13 +6,13 @@ Read a GPT in this order:
     blocks.py        x + attention(norm(x)), then x + mlp(norm(x))
     attention.py     softmax(Q Kᵀ / √D) V: the definition, and the modules that call it
     layers.py        norm, dropout, MLP
-    embedding.py     from tokens to vectors and back; positions: learned, sinusoidal, rotary
+    embedding.py     from tokens to vectors and back; positions: learned, sinusoidal, rotary; token shift
     masks.py         which query sees which key
     config.py        every option, with its default and why; the options of imported models come last
     fast_kernels.py  the forms of `@accelerated_by(form)`: the same results, faster; skip it on a first reading
 
 Then encoder_decoder.py (translation), cache.py (keys and values of decoding), initialisation.py (starting weights),
-token_shift.py and block_variants.py (other architectures), recording.py (attention maps), size.py (FLOPs).
+block_variants.py (post-norm), recording.py (attention maps), size.py (FLOPs).
 
 Shape comments at the end of a line use one legend for the whole project: B batch, T target or text length, S source
 length, C model width, H heads (Hkv of keys and values), D head width, V vocabulary, L layers.

@@ -1,12 +1,14 @@
-"""From tokens to vectors and back: token embeddings, positions (added, or as rotations), and the output projection."""
+"""From tokens to vectors and back: embeddings, the output projection, positions (added or as rotations), token shift."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from model.cache import KVCache
 from model.config import ModelConfig
 from model.fast_kernels import accelerated_by, fast_rotate
 from model.layers import Dropout
@@ -194,3 +196,28 @@ def _angles(length: int, width: int, base: float = 10_000.0) -> Tensor:
     the phase of distant positions; on the CPU, as not every device has it."""
     frequencies = base ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
     return torch.outer(torch.arange(length, dtype=torch.float64, device="cpu"), frequencies).float()
+
+
+# --- Token shift
+
+
+class TokenShift(nn.Module):
+    """y[t] = x[t] + g * x[t-1] with a trained gain g for each channel (Peng et al. 2023, RWKV, section 3.1).
+
+    Keys and queries of the first layer then describe pairs of tokens. A head that copies needs two layers without it:
+    one to find out which token precedes each token, one to compare (Olsson et al. 2022).
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.full((width,), 0.5))
+
+    def forward(self, x: Tensor, starts: Tensor | None = None, cache: KVCache | None = None) -> Tensor:
+        """Map x [B, T, C] to [B, T, C]; nothing precedes the first token.
+
+        starts [B, T] bool: further tokens before which nothing is read. cache: holds the tokens before these.
+        """
+        before = F.pad(x[:, :-1], (0, 0, 1, 0)) if cache is None else cache.append_inputs(x)
+        if starts is not None:
+            before = before.masked_fill(starts.unsqueeze(-1), 0.0)
+        return x + self.gain * before

@@ -8,11 +8,10 @@ from model.block_variants import block_class
 from model.blocks import DecoderBlock
 from model.cache import KVCache
 from model.config import ModelConfig, check
-from model.embedding import Embedding, LanguageModel, make_rotary
+from model.embedding import Embedding, LanguageModel, TokenShift, make_rotary
 from model.initialisation import initialise
 from model.layers import make_final_norm
 from model.masks import document_mask
-from model.token_shift import TokenShift
 
 
 class GPT(LanguageModel):
@@ -56,7 +55,7 @@ class GPT(LanguageModel):
         # A cache says how many tokens precede these.
         start, length = (0, tokens.shape[1]) if cache is None else cache.positions(tokens.shape[1])
         x = self.embedding(tokens, start, length)  # [B, T, C]
-        # Off by default, see token_shift.py: mixes each token with the one before it.
+        # Off by default: mixes each token with the one before it.
         if self.token_shift is not None:
             x = self.token_shift(x, tokens == self.eos_id if self.config.mask_documents else None, cache)
         # Rotation and mask are the same for all layers: computed here once.

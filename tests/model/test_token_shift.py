@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from model.config import ModelConfig
+from model.embedding import TokenShift
 from model.gpt import GPT
-from model.token_shift import INITIAL_GAIN, TokenShift
 from training.config import TrainConfig, task_problems
 
 
@@ -39,7 +39,7 @@ def test_the_gain_is_trained_from_its_initial_value() -> None:
     """Guards against a gain that initialisation overwrites, or that gets no gradient."""
     gpt = GPT(ModelConfig(layers=1, heads=1, width=8, context=8, token_shift=True), 19)
     assert gpt.token_shift is not None
-    assert gpt.token_shift.gain.tolist() == [INITIAL_GAIN] * 8
+    assert gpt.token_shift.gain.tolist() == [0.5] * 8
     gpt(torch.tensor([[3, 4, 5]])).sum().backward()
     gradient = gpt.token_shift.gain.grad
     assert gradient is not None
