@@ -27,8 +27,7 @@ class ModelConfig:
 
     heads: int = 4
     """Attention heads per block; must divide `width`. On a GPU, fewer and wider heads make better use of the tensor
-    cores (at width 768, 6 heads of width 128 rather than 12 of 64): each score then costs more multiply-adds per
-    exponential of the softmax."""
+    cores: at width 768, 6 heads of width 128 rather than 12 of 64."""
 
     kv_heads: int | None = None
     """Key/value heads for grouped-query attention (Ainslie et al. 2023); must divide `heads`; null uses `heads`."""
@@ -49,8 +48,7 @@ class ModelConfig:
 
     token_shift: bool = False
     """GPT: add to the vector of each token that of the token before it, times a trained gain for each channel (Peng et
-    al. 2023). Heads that copy then need one layer instead of two, and are learned in fewer steps. Not part of the plain
-    transformer."""
+    al. 2023). Heads that copy then need one layer instead of two. Not part of the plain transformer."""
 
     norm: str = "rms"
     """`rms` (Zhang & Sennrich 2019) or `layer` (Ba et al. 2016)."""
@@ -67,12 +65,10 @@ class ModelConfig:
     rates."""
 
     cross_qk_norm: bool = False
-    """The same in cross-attention. Off by default: it lowers the loss of a translator by 0.03 nats in the first epoch,
-    but inference engines such as CTranslate2 cannot compute it."""
+    """The same in cross-attention. Off by default, since engines such as CTranslate2 cannot compute it."""
 
     bias: bool = False
-    """Bias terms in linear layers and norms. Off by default: at these sizes biases slow training down without lowering
-    the loss."""
+    """Bias terms in linear layers and norms. Off by default: they cost time and do not lower the loss."""
 
     tie_embeddings: bool = True
     """Tie the output projection to the (target) token embedding (Press & Wolf 2017)."""
@@ -85,8 +81,7 @@ class ModelConfig:
     dataset."""
 
     attention_dropout: float = 0.0
-    """Dropout on attention weights. Off by default: on a CPU any value above 0 rules out the fused kernel, which makes
-    training slower."""
+    """Dropout on attention weights. Off by default: on a CPU it rules out the fused kernel, which is faster."""
 
     vocab_multiple: int = 1
     """Pad the vocabulary to a multiple of this (64 helps on a GPU, not on a CPU); padding is never predicted."""

@@ -1,4 +1,4 @@
-"""From tokens to vectors and back: embeddings, the output projection, positions (added or as rotations), token shift."""
+"""From tokens to vectors and back: embeddings, output projection, positions (added or as rotations), token shift."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class LanguageModel(nn.Module):
     head: nn.Linear
 
     def add_output_projection(self, embedding: Embedding) -> None:
-        """Create the output projection: the token vectors of `embedding` themselves, or a table of its own."""
+        """Create the output projection: the token vectors of `embedding` themselves, or other weights."""
         rows = self.config.padded_vocab(self.vocab_size)
         self.head = nn.Linear(self.config.width, rows, bias=self.config.output_bias)
         if self.config.tie_embeddings:
@@ -93,8 +93,7 @@ class LearnedPositions(nn.Module):
         self.weight = nn.Parameter(torch.empty(context, width))
 
     def forward(self, start: Start, length: int) -> Tensor:
-        """Return vectors [T, C] for an int start, [B, T, C] for a tensor. Raises ValueError for an int start
-        beyond the context."""
+        """Return vectors [T, C] for an int start (ValueError beyond the context), [B, T, C] for a tensor."""
         if isinstance(start, Tensor):
             return self.weight[_positions(start, length)]
         if start + length > self.context:

@@ -76,10 +76,8 @@ NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """The MLP of a block: expand, apply the nonlinearity, project back; [..., C] to [..., C].
-
-    `swiglu` is SiLU(x W) * (x U), with W and U in one matrix (Shazeer 2020).
-    """
+    """The MLP of a block: expand, apply the nonlinearity, project back; [..., C] to [..., C]. `swiglu` is SiLU(x W) * (x
+    U), with W and U in one matrix (Shazeer 2020)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
