@@ -76,7 +76,7 @@ NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """The MLP of a block: expand, apply the nonlinearity, project back; [..., C] to [..., C]. `swiglu` is SiLU(x W) * (x
+    """The MLP of a block, [..., C] to [..., C]: expand, apply the nonlinearity, project back. `swiglu`: SiLU(x W) * (x
     U), with W and U in one matrix (Shazeer 2020)."""
 
     def __init__(self, config: ModelConfig) -> None:
