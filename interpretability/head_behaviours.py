@@ -91,7 +91,7 @@ def _copying(model: GPT, seen: AttentionRecording, tokens: Tensor) -> list[Tenso
     scores = []
     for block, key in zip(model.blocks, sorted(seen.weights), strict=True):
         output = cast(DecoderBlock, block).attention.output.weight.float().unflatten(1, (-1, model.config.head_width))
-        added = torch.einsum("bhkd,chd->bhkc", seen.value_vectors[key][:, :, 1:], output)
+        added = torch.einsum("bhkd,chd->bhkc", seen.values[key][:, :, 1:], output)
         logits = torch.einsum("bhkc,bnc->bhkn", without_scale(model, added, key), rows)  # [B, H, 2N, N]
         copied = correlation(logits, is_own_token[:, None])  # [B, H, 2N]
         received = seen.weights[key][:, :, count + 1 :, 1:].sum(dim=2)  # [B, H, 2N]

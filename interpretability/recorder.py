@@ -117,7 +117,7 @@ def _rows(seen: AttentionRecording, first: int, length: int) -> AttentionRecordi
     """Return what was recorded of the rows from `first` on, without their padding."""
     return AttentionRecording(
         weights={key: weights[first:, :, :length, :length] for key, weights in seen.weights.items()},
-        value_vectors={key: values[first:, :, :length] for key, values in seen.value_vectors.items()},
+        values={key: values[first:, :, :length] for key, values in seen.values.items()},
     )
 
 
@@ -129,7 +129,7 @@ def _without_padding(seen: AttentionRecording, row: int, example: Example) -> At
         queries, keys = source if key[0] == "encoder" else target, target if key[0] == "decoder" else source
         recording.weights[key] = weights[row, :, :queries, :keys]  # [H,Q,K]
         recording.outputs[key] = seen.outputs[key][row, :, :queries]  # [H,Q,D]
-        recording.values[key] = seen.values[key][row, :, :keys]  # [H,K]
+        recording.value_norms[key] = seen.value_norms[key][row, :, :keys]  # [H,K]
     return recording
 
 
@@ -145,7 +145,7 @@ def _sample(
         name=example.name,
         length=len(whole.target_ids),
         source_length=len(whole.source_ids or ()),
-        values=_halved(seen.values),
+        values=_halved(seen.value_norms),
         rollout=rollouts({key: weights.cpu().numpy() for key, weights in seen.weights.items()}),
         links=None if example.links is None else tuple(example.links),
         antecedents=example.antecedents,

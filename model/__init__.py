@@ -9,7 +9,7 @@ Read a GPT in this order:
     embedding.py     from tokens to vectors and back; positions: learned, sinusoidal, rotary; token shift
     masks.py         which query sees which key
     config.py        every option, with its default and why; the options of imported models come last
-    fast_kernels.py  the forms of `@accelerated_by(form)`: the same results, faster; skip it on a first reading
+    fast_kernels.py  fast versions of functions `@accelerated_by(...)`, the same results; skip it on a first reading
 
 Then encoder_decoder.py (translation), cache.py (keys and values of decoding), initialisation.py (starting weights),
 block_variants.py (post-norm), recording.py (attention maps), size.py (FLOPs).

@@ -46,7 +46,7 @@ def attention(
 ) -> Tensor:
     """Return the output of `reference_attention`, [B, H, T, D] in the query's dtype; the arguments are the same.
 
-    Calls go to `fast_attention`; the body below is what it is tested against.
+    Calls go to `fast_attention`, which always answers; the body is what it is tested against.
     """
     output, _ = reference_attention(query, key, value, causal=causal, key_mask=key_mask, dropout=dropout)
     return output.to(query.dtype)
@@ -99,7 +99,7 @@ class SelfAttention(Attention):
             query_key = self.query_key_norm(query_key)
         if rotation is not None:
             query_key = rotate(query_key, rotation)
-        query_key = query_key.to(value.dtype)  # autocast gives norms in float32, but the projection in bfloat16
+        query_key = query_key.to(value.dtype)  # autocast on a GPU: norms in float32, projections in bfloat16
         query, key = query_key.split((self.heads, self.kv_heads), dim=2)
         return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
 

@@ -31,7 +31,7 @@ class DecoderBlock(Block):
     attention: CausalSelfAttention
 
     def __init__(self, config: ModelConfig, layer: int) -> None:
-        super().__init__(config, CausalSelfAttention(config, "decoder", layer))
+        super().__init__(config, CausalSelfAttention(config, kind="decoder", layer=layer))
 
     def forward(
         self,
@@ -51,7 +51,7 @@ class EncoderBlock(Block):
     """Self-attention over the whole source, followed by the MLP."""
 
     def __init__(self, config: ModelConfig, layer: int) -> None:
-        super().__init__(config, SelfAttention(config, "encoder", layer))
+        super().__init__(config, SelfAttention(config, kind="encoder", layer=layer))
 
     def forward(self, x: Tensor, rotation: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """Map x [B, S, C] to [B, S, C]; mask [B, S] bool, True = real token."""
@@ -66,7 +66,7 @@ class CrossDecoderBlock(DecoderBlock):
     def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__(config, layer)
         self.cross_norm = make_norm(config)
-        self.cross_attention = CrossAttention(config, "cross", layer)
+        self.cross_attention = CrossAttention(config, kind="cross", layer=layer)
 
     def forward(  # type: ignore[override]
         self,

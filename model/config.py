@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 NORMS = ("rms", "layer")
 POSITIONS = ("rotary", "learned", "sinusoidal")
-MOST_LAYERS = 1000
+MAX_LAYERS = 1000
 """Guards against the config of a damaged file, whose blocks would fill the memory."""
 
 ACTIVATIONS = ("relu2", "relu", "gelu", "gelu_tanh", "silu", "swiglu")
@@ -150,7 +150,7 @@ def problems(config: ModelConfig) -> list[str]:
         require(key, value is None or value >= 1, "must be at least 1")
     for key in ("layers", "encoder_layers"):
         value = getattr(config, key)
-        require(key, value is None or value <= MOST_LAYERS, f"must be at most {MOST_LAYERS}")
+        require(key, value is None or value <= MAX_LAYERS, f"must be at most {MAX_LAYERS}")
     choices_of = {"block": BLOCKS, "norm": NORMS, "position": POSITIONS, "activation": ACTIVATIONS}
     for key, choices in choices_of.items():
         require(key, getattr(config, key) in choices, f"must be one of {', '.join(choices)}")

@@ -132,7 +132,7 @@ class _PositionTable(nn.Module):
             table = self.compute(start + length).to(table.device)
         return table[start : start + length]  # [T, ...]
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _PositionTable:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _PositionTable:  # every `to` calls it
         super()._apply(fn, recurse)
         self.table = self.compute(self.context).to(self.table.device)
         return self
@@ -214,7 +214,7 @@ class TokenShift(nn.Module):
     def forward(self, x: Tensor, starts: Tensor | None = None, cache: KVCache | None = None) -> Tensor:
         """Map x [B, T, C] to [B, T, C]; nothing precedes the first token.
 
-        starts [B, T] bool: further tokens before which nothing is read. cache: holds the tokens before these.
+        starts [B, T] bool: tokens that, like the first, have no predecessor. cache: holds the tokens before these.
         """
         before = F.pad(x[:, :-1], (0, 0, 1, 0)) if cache is None else cache.append_inputs(x)
         if starts is not None:

@@ -35,7 +35,7 @@ class GPT(LanguageModel):
         block = block_class(DecoderBlock, config)  # DecoderBlock itself, except for some imported models
         self.blocks = nn.ModuleList([block(config, layer) for layer in range(config.layers)])
         self.norm = make_final_norm(config)
-        self.add_output_projection(self.embedding)
+        self.add_output_projection(self.embedding)  # `self.head`: embedding.py
         initialise(self)
 
     def forward(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
@@ -48,23 +48,22 @@ class GPT(LanguageModel):
 
         With a cache (under no_grad), `tokens` are the tokens after those in the cache, and are appended to it. Learned
         positions raise ValueError beyond `config.context`; rotary and sinusoidal positions can be computed for longer
-        texts, but the model was trained only on lengths up to the context.
+        texts (of one length), but the model was trained only on lengths up to the context.
 
         With `config.mask_documents` a row may hold several documents; the tokens in a cache belong to one document.
         """
-        # A cache says how many tokens precede these.
+        # A cache says how many tokens precede these. `length` is T; it differs only in a beam search.
         start, length = (0, tokens.shape[1]) if cache is None else cache.positions(tokens.shape[1])
         x = self.embedding(tokens, start, length)  # [B, T, C]
+        # Rotation and mask are the same for all layers: computed here once. A cache holds a single document.
+        rotation = None if self.rotary is None else self.rotary(start, length)
+        starts = None if self.eos_id is None or not self.config.mask_documents else tokens == self.eos_id
+        mask = None if starts is None or cache is not None else document_mask(starts)
         # Off by default: mixes each token with the one before it.
         if self.token_shift is not None:
-            x = self.token_shift(x, tokens == self.eos_id if self.config.mask_documents else None, cache)
-        # Rotation and mask are the same for all layers: computed here once.
-        rotation = None if self.rotary is None else self.rotary(start, length)
-        documents = None
-        if self.config.mask_documents and self.eos_id is not None and cache is None:
-            documents = document_mask(tokens, self.eos_id)
+            x = self.token_shift(x, starts, cache)
         for block in self.blocks:
-            x = block(x, rotation, cache, documents)
+            x = block(x, rotation, cache, mask)
         if cache is not None:
             cache.advance(tokens.shape[1])  # only now: every layer has written to the same slots
         # Blocks add to x without ever normalising it; the projection needs vectors of one scale.

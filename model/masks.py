@@ -14,7 +14,7 @@ def visible_keys(query: Tensor, key: Tensor, causal: bool, key_mask: Mask) -> Te
     queries, keys = query.shape[2], key.shape[2]
     if causal and queries > keys:
         raise ValueError(f"{queries} causal queries cannot be the last positions of {keys} keys")
-    if key_mask is not None and key_mask.dim() == 3:
+    if key_mask is not None and key_mask.dim() == 3:  # replaces the causal rule, which it contains
         return key_mask.unsqueeze(1)  # [B, 1, T, S]
     visible = None if key_mask is None else key_mask[:, None, None, :]  # [B, 1, 1, S]
     if causal and queries > 1:  # a single query is the last position and sees all
@@ -23,11 +23,11 @@ def visible_keys(query: Tensor, key: Tensor, causal: bool, key_mask: Mask) -> Te
     return visible
 
 
-def document_mask(tokens: Tensor, eos_id: int) -> Tensor:
-    """Return which tokens [B, T] int64 of a window see each other: bool [B, T, T], causal within each document.
+def document_mask(starts: Tensor) -> Tensor:
+    """Return which tokens of a window see each other: bool [B, T, T], causal within each document.
 
-    A window may hold parts of several documents. Each document begins with an eos, so the mask follows from the tokens
-    and needs no extra batch field. Positions stay those of the window.
+    starts [B, T] bool: the tokens that begin a document, each an eos (GPT-2's end of text, which separates documents).
+    A window may hold parts of several documents. Positions stay those of the window.
     """
-    document = (tokens == eos_id).cumsum(dim=1, dtype=torch.int32)  # [B, T], grows by one with each eos
+    document = starts.cumsum(dim=1, dtype=torch.int32)  # [B, T], grows by one with each document
     return (document.unsqueeze(2) == document.unsqueeze(1)).tril()

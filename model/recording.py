@@ -20,7 +20,7 @@ from model.attention import Attention, attention, reference_attention
 
 @dataclass
 class AttentionRecording:
-    """Attention of all heads in the last forward pass; keys are (kind, layer), kind is decoder, encoder or cross."""
+    """Attention of all heads in the last recorded pass; keys are (kind, layer), kind is decoder, encoder or cross."""
 
     weights: dict[tuple[str, int], Tensor] = field(default_factory=dict)
     """Attention weights [B, H, Q, K] float32: rows are queries and sum to 1."""
@@ -28,10 +28,10 @@ class AttentionRecording:
     outputs: dict[tuple[str, int], Tensor] = field(default_factory=dict)
     """Output of each head, [B, H, Q, D] float32: weights @ values, before the output projection."""
 
-    value_vectors: dict[tuple[str, int], Tensor] = field(default_factory=dict)
+    values: dict[tuple[str, int], Tensor] = field(default_factory=dict)
     """Value of each key, [B, H, K, D] float32, before the output projection."""
 
-    values: dict[tuple[str, int], Tensor] = field(default_factory=dict)
+    value_norms: dict[tuple[str, int], Tensor] = field(default_factory=dict)
     """Norm of each key's contribution when attended to, [B, H, K] float32: its value after the head's part of the
     output projection (Kobayashi et al. 2020). Small for an attention sink that contributes nothing."""
 
@@ -55,8 +55,8 @@ class AttentionRecording:
         mixed, weights = reference_attention(query, key, value, causal=causal, key_mask=key_mask)
         self.weights[place] = weights.detach()
         self.outputs[place] = mixed.detach()
-        self.value_vectors[place] = value.detach().float().repeat_interleave(module.heads // module.kv_heads, dim=1)
-        self.values[place] = value_norms(module, self.value_vectors[place])
+        self.values[place] = value.detach().float().repeat_interleave(module.heads // module.kv_heads, dim=1)
+        self.value_norms[place] = value_norms(module, self.values[place])
         with torch.no_grad():
             fused = attention(query, key, value, causal=causal, key_mask=key_mask).float()
             deviation = (mixed - fused).abs().max() / mixed.abs().max().clamp(min=1e-12)

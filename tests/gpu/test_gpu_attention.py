@@ -56,7 +56,7 @@ def mask_of(kind: str | None, keys: int) -> Tensor | None:
     if kind == "padding":
         return torch.arange(keys, device=DEVICE) < torch.tensor([[keys], [keys // 2], [1]], device=DEVICE)
     if kind == "documents":
-        return document_mask(torch.randint(12, (3, keys), device=DEVICE), EOS)
+        return document_mask(torch.randint(12, (3, keys), device=DEVICE) == EOS)
     return None
 
 

@@ -48,7 +48,7 @@ def expected_mask(tokens: Tensor) -> Tensor:
 def test_a_token_sees_its_document_up_to_itself() -> None:
     """Guards against an eos that belongs to the wrong document, and boundaries of one row used for another row."""
     tokens = torch.randint(2, 6, (5, 30))
-    assert torch.equal(document_mask(tokens, EOS), expected_mask(tokens))
+    assert torch.equal(document_mask(tokens == EOS), expected_mask(tokens))
 
 
 @pytest.mark.parametrize("config", ["rotary", "grouped"], indirect=True)  # added positions depend on the offset
