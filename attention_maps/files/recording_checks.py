@@ -51,6 +51,7 @@ def read_meta(header: Header) -> dict[str, Any]:
     """Read everything except the tensors: step, samples, kinds, measures, labels, scores and parts."""
     kinds = read_kinds(header)
     samples = read_samples(header)
+    read_deviation(header)  # not part of it, but checked: all readers refuse the same files
     return {
         "step": read_step(header),
         "samples": samples,

@@ -192,6 +192,8 @@ WRONG: list[tuple[Change, str]] = [
     (told("parts", {}), "its parts are invalid"),
     (told("parts", [["embedding", 0]]), "its parts are invalid"),
     (told("parts", [["head", 0, 0]]), "its parts are invalid"),
+    (told("deviation", '"x"'), "its deviation is not a number"),
+    (told("deviation", "$.0"), "deviation"),
     (told("parts", [[["mlp"], 0, 0]]), "its parts are invalid"),
     (told("parts", [["mlp", 0, "0"]]), "its parts are invalid"),
     (told("parts", [["mlp", 0, 0]]), "0/attribution has the shape"),

@@ -12,6 +12,7 @@ import resource
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -25,6 +26,9 @@ SECONDS = 120
 
 MEMORY = 4 << 30
 """Address space in bytes that a case may add to that of the process it is forked from."""
+
+FONTS = str(Path(tempfile.gettempdir()) / "fuzz-matplotlib")
+"""Where matplotlib keeps its list of fonts, in all cases the same: it takes seconds to make."""
 
 LONGEST_LINE = 3000
 """Characters of an error message that a person may be shown."""
@@ -113,9 +117,7 @@ def _run(prepare: Callable[[Path], None], act: Callable[[], object], folder: Pat
         faulthandler.enable(sys.stderr)
         faulthandler.dump_traceback_later(0.9 * seconds, file=sys.stderr)
         os.chdir(work)
-        os.environ |= {"HOME": str(work), "TMPDIR": str(work / "tmp")}
-        import tempfile
-
+        os.environ |= {"HOME": str(work), "TMPDIR": str(work / "tmp"), "MPLCONFIGDIR": FONTS}
         tempfile.tempdir = None
         prepare(work)
         before = snapshot(work)
