@@ -93,7 +93,11 @@ class DecodingBlock(nn.Module):
         self.feed_forward = block.feed_forward.forward
 
     def forward(
-        self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None, documents: Tensor | None = None
+        self,
+        x: Tensor,
+        rotation: Tensor | None = None,
+        cache: KVCache | None = None,
+        document_mask: Tensor | None = None,
     ) -> Tensor:
         """Map x [B, T, C] to [B, T, C]; arguments as in `DecoderBlock`."""
         batch, tokens, width = x.shape
@@ -104,7 +108,7 @@ class DecodingBlock(nn.Module):
         if rotation is not None:
             query_key = rotate(query_key, rotation)
         query, key = query_key.transpose(1, 2).split_with_sizes((self.heads, self.kv_heads), 1)  # [B, H, T, D]
-        value, mask = value.transpose(1, 2), documents
+        value, mask = value.transpose(1, 2), document_mask
         if cache is not None:
             key, value, mask = cache.append(self.layer, key, value)
         if tokens == 1 and mask is None:  # attends to all keys: the kernel itself, without the choice of a kernel

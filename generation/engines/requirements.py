@@ -22,7 +22,11 @@ def engine_problems(config: GenerateConfig, task: str, models: Sequence[ModelCon
     """
     if config.engine == "torch":
         eight = config.quantize == "int8"
-        return ["quantize=int8: torch has no fast int8 weights; add engine=ctranslate2, or use bf16"] if eight else []
+        return (
+            ["quantize=int8: torch has no fast int8 weights; add engine=ctranslate2, or use quantize=bf16"]
+            if eight
+            else []
+        )
     if find_spec("ctranslate2") is None:
         return [f"engine=ctranslate2 {INSTALL}"]
     reasons = [*refusals(models[0], task), *lacking(config, len(models))]
@@ -34,7 +38,7 @@ def lacking(config: GenerateConfig, models: int) -> list[str]:
     """Return one sentence for each setting that CTranslate2, or its use here, lacks."""
     rules = (
         (models > 1, "run: CTranslate2 has no ensembles"),
-        (on_gpu(config.device), f"device={config.device}: CTranslate2 is used on a CPU only: add device=cpu"),
+        (on_gpu(config.device), f"device={config.device}: CTranslate2 is used on a CPU only (device=cpu)"),
         (config.attention, "attention=true: only torch records attention maps"),
         (config.min_p is not None, f"min_p={config.min_p}: CTranslate2 has no such setting"),
         (

@@ -71,8 +71,8 @@ def load_config(run: Path) -> TrainConfig:
             group, name = key.split(".")
             value = loaded[group].pop(name, only) if isinstance(loaded.get(group), dict) else only
             if only is not ... and value != only:
-                message = "no longer exists: use the version of this program that trained the run"
-                raise UserError(f"{path}: {key}={value} {message}")
+                fix = "use the version of this program that trained the run"
+                raise UserError(f"{path}: {key}={value}: is no longer supported; {fix}")
         loaded = OmegaConf.create(literal(loaded))
         if missing := sorted(OmegaConf.missing_keys(loaded)):
             raise UserError(f"{path}: {missing[0]}=??? marks a missing value; set it, or delete the line")

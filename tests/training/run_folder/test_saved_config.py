@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from configs.errors import UserError
 from tests.conftest import TINY, generate_command, train_command
@@ -158,3 +159,30 @@ def test_a_mistyped_run_folder_gets_the_one_that_was_meant(
         load_config(Path(given))
     with pytest.raises(UserError, match=r"no such run folder$"):
         load_config(Path("nothing-like-it"))
+
+
+def removed(tmp_path: Path, key: str, value: object) -> Path:
+    """Return a run whose config has a setting that no longer exists."""
+    save_config(TrainConfig(), tmp_path)
+    path = tmp_path / "config.yaml"
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    group, name = key.split(".")
+    config[group][name] = value
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("trainer.r_drop", 0.5), ("trainer.skip_limit", 3), ("model.logit_cap", None), ("model.norm_gain", True)],
+)
+def test_a_removed_setting_that_changes_nothing_is_ignored(tmp_path: Path, key: str, value: object) -> None:
+    """Guards against runs that cannot be read any more because of a setting at its default."""
+    assert load_config(removed(tmp_path, key, value)) == TrainConfig()
+
+
+@pytest.mark.parametrize(("key", "value"), [("model.logit_cap", 15.0), ("model.rotary_fraction", 0.25)])
+def test_a_removed_setting_that_changes_the_model_is_refused(tmp_path: Path, key: str, value: object) -> None:
+    """Guards against weights that load into another model and silently generate nonsense."""
+    with pytest.raises(UserError, match=f"{key}={value}: is no longer supported; use the version of this program"):
+        load_config(removed(tmp_path, key, value))
