@@ -1,4 +1,4 @@
-"""A small, fixed part of `make fuzz`: the same 500 cases each time, in a process without threads."""
+"""A small, fixed part of `make fuzz`: the same 200 cases each time, in a process without threads."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.conftest import ROOT, environment
 
 
 @pytest.mark.slow
-def test_five_hundred_generated_inputs_work_or_are_refused_in_one_line() -> None:
+def test_two_hundred_generated_inputs_work_or_are_refused_in_one_line() -> None:
     """Guards against tracebacks, hangs, half-made folders and changed inputs; the report names the simplest case."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.robustness.fuzz", "cases=500", "seed=16", "quick=true"],
+        [sys.executable, "-m", "tests.robustness.fuzz", "cases=200", "seed=16", "quick=true"],
         cwd=ROOT,
         env=environment(),
         capture_output=True,
@@ -27,5 +27,5 @@ def test_five_hundred_generated_inputs_work_or_are_refused_in_one_line() -> None
     total = re.search(r"fuzz, seed 16: (\d+) cases: (\d+) worked, (\d+) refused", done.stdout)
     assert total, done.stdout
     cases, worked, refused = map(int, total.groups())
-    assert cases == worked + refused >= 450
-    assert min(worked, refused) > 100, "most cases must not end at the first check"
+    assert cases == worked + refused >= 180
+    assert min(worked, refused) > 40, "most cases must not end at the first check"

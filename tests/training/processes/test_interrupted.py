@@ -34,7 +34,7 @@ KINDS = {
 }
 """By number of processes; with 3 micro-batches for 2 processes, one of them draws more random numbers."""
 
-INTERRUPTIONS = 3
+INTERRUPTIONS = 2
 
 
 def launched(processes: int, folder: Path, *arguments: str, after: int = 0, number: int = 0) -> tuple[int, str]:
