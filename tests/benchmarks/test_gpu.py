@@ -12,10 +12,10 @@ import torch
 
 from benchmarks.gpu.attention import Case, inputs, operations
 from benchmarks.gpu.figures import MEASURED, NO_TIME, Figure, append, attempt, comparison, read_figures, tables
-from benchmarks.gpu.gpu_tests import ALL, run_tests
 from benchmarks.gpu.gradients import compare
 from benchmarks.gpu.quality import quality
 from benchmarks.gpu.run import STAGES, GPUSettings, choose, gpu, run_stage
+from benchmarks.gpu.tests import ALL, run_tests
 from benchmarks.gpu.training import training_figure
 from benchmarks.inputs import zipf_ids
 from benchmarks.results import Row
