@@ -89,7 +89,7 @@ def agreement(result: Result, hypotheses: dict[str, Hypotheses]) -> str:
             mine = hypotheses[row.name]
             length = mean(len(tokens) + 1 for tokens in mine)
             ours = hypotheses.get(REFERENCE, [])
-            equal = sum(one == other for one, other in zip(mine, ours, strict=False))
+            equal = sum(token == other for token, other in zip(mine, ours, strict=False))
             rows.append((row.name, f"{row.rate * length:,.0f}", f"{length:.1f}", f"{equal} of {len(mine)}"))
     return markdown_table(("contender", "output tokens/s", "tokens per hypothesis", "equal to ours float32"), rows)
 

@@ -127,8 +127,8 @@ def benchmark_tables(results: Sequence[Result]) -> str:
     places: dict[str, list[str]] = {}
     for name, result in by_name.items():
         places.setdefault(place(result), []).append(name)
-    one = len(places) == 1
-    parts += [f"{'All' if one else ', '.join(names)}: {where}." for where, names in places.items()]
+    single_machine = len(places) == 1
+    parts += [f"{'All' if single_machine else ', '.join(names)}: {where}." for where, names in places.items()]
     return "\n\n".join(parts) or NOTHING
 
 

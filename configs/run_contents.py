@@ -1,4 +1,4 @@
-"""What a run folder may contain.
+"""Check what a run folder contains.
 
 Defined in `attention_maps`, which is published without the rest of the project.
 """

@@ -232,12 +232,12 @@ def broken(rules: Iterable[tuple[str, bool, str]], config: object, group: str = 
 
 
 def task_problems(
-    config: GenerateConfig, given: set[str], task: str, models: int = 1, both_directions: bool = False
+    config: GenerateConfig, typed: set[str], task: str, models: int = 1, both_directions: bool = False
 ) -> list[str]:
-    """Return one sentence for each key in `given`, those on the command line, that does not apply to the run's task, to
+    """Return one sentence for each key in `typed`, those on the command line, that does not apply to the run's task, to
     an ensemble of several models, or to a model that was not trained in both directions."""
     foreign, does = (ONLY_TRANSLATION, "generates text") if task == "gpt" else (ONLY_GPT, "translates")
-    foreign_keys = sorted(key for key in given if key.split(".")[0] in foreign)
+    foreign_keys = sorted(key for key in typed if key.split(".")[0] in foreign)
     wrong = [f"{key}: {config.run} {does} and has no such setting (task={task})" for key in foreign_keys]
     if config.attention and models > 1:
         wrong.append("attention=true: an ensemble has no attention maps; record one run at a time")

@@ -146,7 +146,7 @@ def curve(lines: Sequence[Mapping[str, Any]], step: int) -> str:
 def scores(trained: Trained) -> str:
     """Return the scores of the final test and of `evaluate.py`, each with the step that was evaluated; what the model
     alone does not reach is left out by name."""
-    tables, left_out, own = [], [], weights_hash(trained.model)
+    tables, left_out, own_weights = [], [], weights_hash(trained.model)
     test = json_or_nothing(trained.run / "test.json")
     if test and test.get("step") != trained.step:
         left_out.append(f"`test.json` (other weights, step {test.get('step')})")
@@ -159,7 +159,7 @@ def scores(trained: Trained) -> str:
         result = json_or_nothing(path)
         measured, model = result.get("scores"), result.get("model")
         if isinstance(measured, dict) and isinstance(model, dict):
-            if reasons := other_means(result, own):
+            if reasons := other_means(result, own_weights):
                 left_out.append(f"`{path.name}` ({', '.join(reasons)})")
                 continue
             rows = [
@@ -176,15 +176,15 @@ def scores(trained: Trained) -> str:
     return "\n\n".join(tables)
 
 
-def other_means(result: Mapping[str, Any], own: str) -> list[str]:
-    """Return why a result of `evaluate.py` is not that of the plain model whose weights have the hash `own`."""
+def other_means(result: Mapping[str, Any], own_weights: str) -> list[str]:
+    """Return why a result of `evaluate.py` is not that of the plain model whose weights have the hash `own_weights`."""
     model, protocol = result["model"], result.get("protocol")
     protocol = protocol if isinstance(protocol, dict) else {}
     context = protocol.get("context")
     rules = (
         (bool(model.get("members")), "an ensemble"),
         (
-            "members" not in model and model.get("weights_sha256", own) != own,
+            "members" not in model and model.get("weights_sha256", own_weights) != own_weights,
             f"other weights, step {model.get('step')}",
         ),
         (bool(protocol.get("reverse")), "reversed"),

@@ -171,5 +171,5 @@ class BeamCache(KVCache):
     def _make_mask(self, tokens: int) -> Tensor | None:
         """Return the mask [B, K, S]: each hypothesis sees its ancestors and itself."""
         batch, device = self._keys[0].shape[0], self._keys[0].device
-        own = torch.eye(tokens, dtype=torch.bool, device=device).expand(batch, -1, -1)  # [B, K, K]
-        return own if self._ancestors is None else torch.cat((self._ancestors, own), dim=-1)
+        identity = torch.eye(tokens, dtype=torch.bool, device=device).expand(batch, -1, -1)  # [B, K, K]
+        return identity if self._ancestors is None else torch.cat((self._ancestors, identity), dim=-1)

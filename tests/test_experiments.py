@@ -124,8 +124,8 @@ def test_every_debug_preset_trains(preset: str, task: str, tmp_path: Path, monke
 @pytest.mark.parametrize(("group", "choice"), GROUPS)
 def test_every_choice_of_every_group_composes(group: str, choice: str) -> None:
     """Guards against a YAML key that no dataclass has."""
-    config, found = compose_config("train", TrainConfig, [f"{group}={choice}"])
-    assert found == []
+    config, result = compose_config("train", TrainConfig, [f"{group}={choice}"])
+    assert result == []
     assert config is not None
 
 

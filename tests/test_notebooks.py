@@ -26,11 +26,11 @@ def executed(notebook: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> di
     """Execute a notebook with `folder` as the working directory -> the outputs of its code cells, by source."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}}).execute()
-    found = {}
+    result = {}
     for cell in notebook.cells:
         outputs = [output.get("text") or str(output.get("data")) for output in cell.get("outputs", [])]
-        found[cell.source] = "".join(outputs)
-    return found
+        result[cell.source] = "".join(outputs)
+    return result
 
 
 def test_the_notebooks_are_those_of_the_python_files(maker: dict[str, Any]) -> None:

@@ -32,28 +32,28 @@ def commands(program: str) -> list[tuple[str, list[str]]]:
     """Return every command of a program on the pages as (page, arguments), except those with the reader's own runs and
     models;
     `…` is replaced by the data."""
-    found = []
+    result = []
     for page in PAGES:
         for name, rest in COMMAND.findall(page.read_text(encoding="utf-8")):
             arguments = shlex.split(rest.partition(" < ")[0])
             path = ["data.path=…"] if "+experiment" in rest or "data=" in rest else []
             given = [each for each in arguments if each != "…" and "runs/NAME" not in each and "init_from=" not in each]
             given += path if "…" in arguments else []
-            found += [(page.name, given)] if name == program else []
-    return found
+            result += [(page.name, given)] if name == program else []
+    return result
 
 
 @pytest.mark.parametrize(("page", "arguments"), commands("train"))
 def test_every_training_command_of_a_page_is_valid(page: str, arguments: list[str]) -> None:
     """Guards against a documented command that is rejected."""
     settings = [normalise(argument) for argument in arguments if not argument.startswith("-")]
-    found: list[str] = []
+    result: list[str] = []
     if swept_by_plugins := hydra_settings(arguments):
         # What only Hydra's sweepers understand is checked when they run (tests/training/test_hydra_sweep.py).
         settings = [each for each in swept_by_plugins if not is_for_hydra(each) and "interval(" not in each]
-    for point in sweep_points(settings, found):
-        found += compose_run(point.settings).problems
-    assert found == []
+    for point in sweep_points(settings, result):
+        result += compose_run(point.settings).problems
+    assert result == []
 
 
 @pytest.mark.parametrize(("page", "arguments"), commands("generate"))

@@ -57,9 +57,9 @@ def imported(path: Path) -> set[str]:
 def test_imports_go_downwards_only(package: str) -> None:
     """Guards against circular imports, and a model that depends on the trainer."""
     wrong = {
-        str(path.relative_to(ROOT)): sorted(found)
+        str(path.relative_to(ROOT)): sorted(result)
         for path in (ROOT / package).rglob("*.py")
-        if (found := imported(path) - MAY_IMPORT[package])
+        if (result := imported(path) - MAY_IMPORT[package])
     }
     assert wrong == {}
 
@@ -73,7 +73,7 @@ def test_the_scripts_import_what_their_story_needs(script: str) -> None:
 def imported_files(path: Path) -> set[Path]:
     """Return our files that `path` imports anywhere, also in a function or for types alone, not counting parent
     packages."""
-    found: set[Path] = set()
+    result: set[Path] = set()
     for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
         names = []
         if isinstance(node, ast.Import):
@@ -83,8 +83,8 @@ def imported_files(path: Path) -> set[Path]:
                 f"{node.module}.{alias.name}" if file_of(f"{node.module}.{alias.name}") else node.module
                 for alias in node.names
             ]
-        found |= {file for name in names if (file := file_of(name))}
-    return found - {path}
+        result |= {file for name in names if (file := file_of(name))}
+    return result - {path}
 
 
 def file_of(module: str) -> Path | None:
@@ -119,10 +119,10 @@ def test_the_wheel_has_one_name_and_all_its_packages() -> None:
     import tomllib
 
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
-    found = {
+    result = {
         str(path.parent.relative_to(ROOT)).replace("/", ".") for path in (ROOT / "attention_maps").rglob("__init__.py")
     }
-    assert found == set(listed)
+    assert result == set(listed)
 
 
 def test_what_is_published_is_asked_for_through_configs() -> None:
@@ -148,7 +148,7 @@ HARDWARE = {
 
 def questions_about_hardware(path: Path) -> list[str]:
     """Return the expressions of a file that query the device, the dtype, gradients or compilation."""
-    found = []
+    result = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         asked = isinstance(node, ast.Attribute) and (
             node.attr in HARDWARE or ast.unparse(node).endswith(("device.type", "is_floating_point"))
@@ -157,8 +157,8 @@ def questions_about_hardware(path: Path) -> list[str]:
             sides = [ast.unparse(side) for side in (node.left, *node.comparators)]
             asked = any(side.endswith((".dtype", ".device", ".requires_grad")) for side in sides)
         if asked:
-            found.append(ast.unparse(node))
-    return found
+            result.append(ast.unparse(node))
+    return result
 
 
 def test_definitions_ask_nothing_about_hardware() -> None:

@@ -1,4 +1,4 @@
-"""What is due at a step: its learning rate, an evaluation, a recording of attention maps, the end of training.
+"""Decide what a step needs: its learning rate, an evaluation, a recording of attention maps, the end of training.
 
 All of it is computed from the config and the counters of the run alone, so that a resumed run decides as if it had
 never stopped.

@@ -106,7 +106,7 @@ def _without_replaced(settings: Sequence[str], messages: list[str]) -> list[str]
     """Return the settings without those that a later sweep of the same key replaces; a value after a sweep would make
     all its runs equal: its problem is added to `messages`."""
     overrides = [(_key(setting), parse_override(setting, messages)) for setting in settings]
-    kept = []
+    remaining = []
     for number, (setting, (key, override)) in enumerate(zip(settings, overrides, strict=True)):
         sweeps = override is not None and override.is_sweep_override()
         later = [
@@ -117,8 +117,8 @@ def _without_replaced(settings: Sequence[str], messages: list[str]) -> list[str]
         if sweeps and later and not later[-1].is_sweep_override():
             messages.append(f"{key}={later[-1].value()}: replaces all values of {setting}: remove one of them")
         if not any(later_override.is_sweep_override() for later_override in later):
-            kept.append(setting)
-    return kept
+            remaining.append(setting)
+    return remaining
 
 
 @contextmanager

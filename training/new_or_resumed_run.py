@@ -105,9 +105,9 @@ def to_dataclass(composed: DictConfig, settings: list[str]) -> TrainConfig:
 
 def settle_budget(composed: DictConfig, settings: list[str]) -> None:
     """If only steps or only minutes are set by the user, clear the other, whose default would also limit the run."""
-    given = keys_of(settings)
+    keys = keys_of(settings)
     for key, other in (("steps", "minutes"), ("minutes", "steps")):
-        if f"trainer.{key}" in given and f"trainer.{other}" not in given and composed.trainer[key] is not None:
+        if f"trainer.{key}" in keys and f"trainer.{other}" not in keys and composed.trainer[key] is not None:
             composed.trainer[other] = None
 
 

@@ -75,5 +75,5 @@ def about(run: Path, config: TrainConfig, data: Prepared, trainer: Trainer) -> s
 
 def counted(number: float, noun: str) -> str:
     """Return `1 layer`, `2 layers` or `3.25 minutes`."""
-    shown = f"{number:g}" if isinstance(number, float) else str(number)
-    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
+    text = f"{number:g}" if isinstance(number, float) else str(number)
+    return f"{text} {noun}" if number == 1 else f"{text} {noun}s"

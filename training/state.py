@@ -1,4 +1,4 @@
-"""What a checkpoint holds: weights, optimiser, place in the data, counters, random numbers."""
+"""State of a training run that a checkpoint holds: weights, optimiser, place in the data, counters, random numbers."""
 
 from __future__ import annotations
 

@@ -81,11 +81,11 @@ def measure_case(case: Case, dry_run: bool) -> Figure:
         rates.append({"length": length, "forward": forward, "backward": backward})
     if not rates:
         return Figure(case.name, status=f"skipped: {refused}")
-    shown = ", ".join(
+    text = ", ".join(
         f"{rate['length']:.0f} {rate['forward'] / 1e12:.3g}/{rate['backward'] / 1e12:.3g}" for rate in rates
     )
     facts = asdict(case) | {"rates": rates, "kernels": kernels(case, min(lengths), tokens, width), "stopped": refused}
-    return Figure(case.name, f"{shown} TFLOP/s", f"longer ones: {refused}" if refused else "", facts=facts)
+    return Figure(case.name, f"{text} TFLOP/s", f"longer ones: {refused}" if refused else "", facts=facts)
 
 
 def operations(tokens: int, width: int, length: int, causal: bool) -> float:

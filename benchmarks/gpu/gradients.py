@@ -52,12 +52,12 @@ def compare(name: str, task: str, dtype: torch.dtype, compiling: bool) -> Figure
     exact = defined(small(task).to(device(), dtype).double(), batch)
     forms = {"eager": "off"} | ({"compiled": "on"} if compiling else {})
     worst = {form: difference(task, dtype, choice, batch, exact) for form, choice in forms.items()}
-    shown = ", ".join(f"{form} {error.error:.2g} ({error.where})" for form, error in worst.items())
+    text = ", ".join(f"{form} {error.error:.2g} ({error.where})" for form, error in worst.items())
     bound = BOUNDS[dtype]
     if any(error.is_wrong(dtype) for error in worst.values()):
-        raise ArithmeticError(f"{shown}; at most {bound:g} is rounding")
+        raise ArithmeticError(f"{text}; at most {bound:g} is rounding")
     facts = {"errors": {form: asdict(error) for form, error in worst.items()}}
-    return Figure(name, shown, f"of {len(exact[1])} parameters; limit {bound:g}", facts=facts)
+    return Figure(name, text, f"of {len(exact[1])} parameters; limit {bound:g}", facts=facts)
 
 
 def difference(task: str, dtype: torch.dtype, compile: str, batch: Batch, exact: LossAndGradients) -> Difference:

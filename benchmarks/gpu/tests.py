@@ -54,6 +54,6 @@ def run_tests(folder: Path, workers: int) -> Iterator[Figure]:
             if outcome in ("FAILED", "ERROR"):
                 yield Figure(name, status="failed")
     code = process.wait()
-    shown = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "no tests"
+    text = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "no tests"
     # 5: no tests were collected, as without a GPU.
-    yield Figure(ALL, shown, status="measured" if code in (0, 5) else f"failed: {shown}; exit code {code}")
+    yield Figure(ALL, text, status="measured" if code in (0, 5) else f"failed: {text}; exit code {code}")

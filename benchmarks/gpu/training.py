@@ -146,5 +146,5 @@ def training_figure(row: Row) -> Figure:
     facts: dict[str, Any] = {"rate": row.rate, "memory": row.peak_memory, "mfu": share, "rates": row.rates}
     if f", {OURS}, " in row.name:
         facts["rival"] = (row.name.replace(f", {OURS}, ", f", {NANOGPT}, "), NANOGPT)
-    shown = f"{number(row.rate)} tokens/s, {row.milliseconds:.3g} ms, {row.peak_memory / 1e9:.3g} GB"
-    return Figure(row.name, shown, f"MFU {100 * share:.3g} %", facts=facts)
+    text = f"{number(row.rate)} tokens/s, {row.milliseconds:.3g} ms, {row.peak_memory / 1e9:.3g} GB"
+    return Figure(row.name, text, f"MFU {100 * share:.3g} %", facts=facts)

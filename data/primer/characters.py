@@ -1,4 +1,4 @@
-"""What a story is about: the people and things in it, and the facts that questions ask about."""
+"""Characters and things of a story, and the facts that its questions ask about."""
 
 from __future__ import annotations
 

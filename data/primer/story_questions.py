@@ -48,7 +48,7 @@ class Question:
 
     @property
     def wording(self) -> tuple[object, ...]:
-        """What two questions share if they are the same."""
+        """Key of a question: equal for questions that ask the same."""
         fact = self.fact
         asked_for = (None, fact.what) if self.of_subject else (fact.who, None)
         return fact.state, fact.action, fact.degree, fact.modality, fact.to, fact.toward, *asked_for

@@ -1,4 +1,4 @@
-"""What a tokenizer loses: characters of a text that its tokens do not give back.
+"""Find the characters that a tokenizer loses: those that its tokens do not decode to.
 
 Bits per byte compare models with different tokenizers only if each model is charged for the whole text. A model that
 predicts one <unk> has not predicted the characters behind it, and one that predicts the text after normalisation has

@@ -116,7 +116,7 @@ HEADS = {
 head_weights, head_outputs, head_differences = {}, {}, {}
 for name, features in HEADS.items():
     part = X[None, None, :, features]  # [B, H, T, D]: one text, one head
-    output, weights = (found[0, 0].numpy() for found in reference_attention(part, part, part))
+    output, weights = (array[0, 0].numpy() for array in reference_attention(part, part, part))
     head_weights[name], head_outputs[name] = weights, output
     expected_weights, expected_output = by_the_formula(X.double().numpy()[:, features])
     head_differences[name] = max(np.abs(weights - expected_weights).max(), np.abs(output - expected_output).max())
@@ -158,8 +158,8 @@ single_strength = np.linalg.norm(single_output.numpy(), axis=1)
 multi_strength = np.linalg.norm(multi_output, axis=1)
 from_recording = np.sqrt((recording.samples[0].norms["encoder", 0] ** 2).sum(axis=0))
 show("the recording's norms give the same strengths:", np.allclose(multi_strength, from_recording))
-for word, one, many in zip(WORDS, single_strength, multi_strength, strict=True):
-    show(f"{word:<8} one head {one:.3f}   four heads {many:.3f}")
+for word, single, many in zip(WORDS, single_strength, multi_strength, strict=True):
+    show(f"{word:<8} one head {single:.3f}   four heads {many:.3f}")
 
 # %% [markdown]
 # The strength of the fruits grows most: two heads use the fruit feature, so it now counts twice. Even the strength of

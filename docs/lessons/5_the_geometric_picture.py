@@ -161,9 +161,9 @@ examples = [Example(ids, s.split(), ids[1:], s.split()[1:]) for ids, s in zip(te
 recording = record(gpt, examples, special_ids=(), step=151)
 for sample, sentence in enumerate(SENTENCES):
     adjective = sentence.split()[1]
-    found = [recording.weight("mole", adjective, kind="decoder", layer=0, head=h, sample=sample) for h in range(2)]
-    adjective_weights[adjective] = found
-    show(f"'mole' attends to '{adjective}': {found[0]:.0%} in head 0, {found[1]:.0%} in head 1")
+    strengths = [recording.weight("mole", adjective, kind="decoder", layer=0, head=h, sample=sample) for h in range(2)]
+    adjective_weights[adjective] = strengths
+    show(f"'mole' attends to '{adjective}': {strengths[0]:.0%} in head 0, {strengths[1]:.0%} in head 1")
 
 # %% [markdown]
 # ## What would the model say earlier, and which part says it?
@@ -185,14 +185,14 @@ shares = (attributed[:, :1] - attributed[:, 1:]).T.tolist()  # [2, P]
 whole_differences = (logits[0, -1, verb_ids[0]] - logits[0, -1, verb_ids[1:]]).tolist()
 show("terms of the logit of 'digs' minus that of …")
 show(f"{'':<10} {'reacts':>7} {'itches':>7}")
-for name, *each in zip(part_names, *shares, strict=True):
-    show(f"{name:<10}", *(f"{share:+7.2f}" for share in each))
-show(f"{'sum':<10}", *(f"{sum(each):+7.2f}" for each in shares))
+for name, *values in zip(part_names, *shares, strict=True):
+    show(f"{name:<10}", *(f"{share:+7.2f}" for share in values))
+show(f"{'sum':<10}", *(f"{sum(values):+7.2f}" for values in shares))
 show(f"{'the logits':<10}", *(f"{difference:+7.2f}" for difference in whole_differences))
 series = {verb: lens[:, column].tolist() for column, verb in enumerate(verbs)}
 after = [f"+ {name}" if number else name for number, name in enumerate(part_names)]
 picture("5_lens", bars(after, series, "a furry mole …", "probability of the next word after each part"))
-series = {f"digs minus {verb}": each for verb, each in zip(verbs[1:], shares, strict=True)}
+series = {f"digs minus {verb}": values for verb, values in zip(verbs[1:], shares, strict=True)}
 picture("5_parts", bars(part_names, series, "Which part says it?", "terms of the difference of two logits"))
 
 # %% [markdown]

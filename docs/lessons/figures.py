@@ -57,14 +57,14 @@ def compare(name: str, text: ArrayLike, ours: ArrayLike, digits: int = 4, within
     theirs, mine = np.atleast_2d(np.asarray(text, float)), np.atleast_2d(np.asarray(ours, float))
     agree = np.allclose(theirs, mine, rtol=0, atol=0.501 * 10.0**-digits if within is None else within)
     verdict = "agrees" if agree else "DIFFERS"
-    said, got = ([" ".join(f"{x:{digits + 4}.{digits}f}" for x in row) for row in side] for side in (theirs, mine))
+    expected, got = ([" ".join(f"{x:{digits + 4}.{digits}f}" for x in row) for row in side] for side in (theirs, mine))
     if theirs.size == 1:
-        print(f"{fitted(name, 40)} the text says {said[0]}   we get {got[0]}   {verdict}")
-    elif len(said[0]) < 50:
-        print(f"{name}: {verdict}\n  {'the text says':<{len(said[0]) + 4}}we get")
-        print("\n".join(f"  {left}    {right}" for left, right in zip(said, got, strict=True)))
+        print(f"{fitted(name, 40)} the text says {expected[0]}   we get {got[0]}   {verdict}")
+    elif len(expected[0]) < 50:
+        print(f"{name}: {verdict}\n  {'the text says':<{len(expected[0]) + 4}}we get")
+        print("\n".join(f"  {left}    {right}" for left, right in zip(expected, got, strict=True)))
     else:
-        print("\n  ".join((f"{name}: {verdict}", "the text says", *said, "we get", *got)))
+        print("\n  ".join((f"{name}: {verdict}", "the text says", *expected, "we get", *got)))
 
 
 def picture(name: str, pixels: np.ndarray) -> Image.Image:

@@ -1,4 +1,4 @@
-"""Which architecture of llama.cpp computes a GPT. This module does not import torch."""
+"""Choose the architecture of llama.cpp that computes a GPT. This module does not import torch."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_names_of_other_programs_lead_to_settings_that_exist() -> None:
 
 def test_all_problems_are_reported_together() -> None:
     """Guards against reporting one mistake at a time."""
-    found = "\n".join(
+    result = "\n".join(
         found_in(
             "model.width=30",
             "optim.lrr=1",
@@ -51,10 +51,10 @@ def test_all_problems_are_reported_together() -> None:
             "optim.beta1=1.5",
         )
     )
-    assert "optim.lrr: unknown setting (did you mean optim.lr?)" in found
-    assert "data=texts: no such choice (did you mean text?)" in found
+    assert "optim.lrr: unknown setting (did you mean optim.lr?)" in result
+    assert "data=texts: no such choice (did you mean text?)" in result
     assert all(
-        part in found for part in ("model.width", "trainer.steps=many", "schedule.kind=cosin", "optim.beta1=1.5")
+        part in result for part in ("model.width", "trainer.steps=many", "schedule.kind=cosin", "optim.beta1=1.5")
     )
 
 
@@ -104,9 +104,9 @@ def test_all_problems_are_reported_together() -> None:
 )
 def test_one_wrong_argument_gets_one_clear_message(argument: str, words: str) -> None:
     """Guards against Hydra's grammar errors shown to the user."""
-    found = found_in(argument)
-    assert len(found) == 1
-    assert words in found[0]
+    result = found_in(argument)
+    assert len(result) == 1
+    assert words in result[0]
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_one_wrong_argument_gets_one_clear_message(argument: str, words: str) ->
 def test_any_name_of_a_file_or_column_arrives_as_it_was_typed(path: str) -> None:
     """Guards against Hydra's grammar failing on '=', ',' and Japanese in a file name."""
     keys = ("data.path", "data.cache", "data.text_column", "data.subset", "runs")
-    config, found = compose_config("train", TrainConfig, [*(f"{key}={path}" for key in keys), "data=text"])
-    assert found == []
+    config, result = compose_config("train", TrainConfig, [*(f"{key}={path}" for key in keys), "data=text"])
+    assert result == []
     assert [OmegaConf.select(config, key) for key in keys] == [path] * len(keys)
 
 
@@ -138,10 +138,10 @@ def test_any_name_of_a_file_or_column_arrives_as_it_was_typed(path: str) -> None
 )
 def test_a_value_arrives_as_it_was_meant(setting: str, value: object) -> None:
     """Guards against null, quotes and lists read as text, and text read as a number."""
-    found = compose_run([normalise(setting)])
-    assert found.problems == []
+    result = compose_run([normalise(setting)])
+    assert result.problems == []
     key = setting.lstrip("+").partition("=")[0]
-    assert value_at(found.config, key) == value
+    assert value_at(result.config, key) == value
 
 
 def test_every_setting_is_documented() -> None:
@@ -244,11 +244,11 @@ def test_a_reader_that_stops_early_gets_no_traceback(tmp_path: Path) -> None:
 
 def test_every_point_of_a_sweep_is_checked_groups_included() -> None:
     """Guards against rejecting a sweep over optimisers, and a sweep whose last run fails after hours."""
-    found: list[str] = []
+    result: list[str] = []
     points = sweep_points(
-        [normalise(s) for s in ("optim=adamw,muon", "optim.lr=1e-3,3e-3", "experiment=demo_gpt,demo_enja")], found
+        [normalise(s) for s in ("optim=adamw,muon", "optim.lr=1e-3,3e-3", "experiment=demo_gpt,demo_enja")], result
     )
-    assert found == []
+    assert result == []
     assert len(points) == 8
     assert points[0].settings == ["optim=adamw", "optim.lr=0.001", "+experiment=demo_gpt"]
     assert all(compose_run(point.settings).problems == [] for point in points)
@@ -256,12 +256,12 @@ def test_every_point_of_a_sweep_is_checked_groups_included() -> None:
 
 def test_flags_are_passed_on_and_unknown_ones_are_refused() -> None:
     """Guards against ignoring `--lr 3`, and against reading the value of `--cfg` as a setting."""
-    found: list[str] = []
-    assert split_flags(["-m", "--cfg", "job", "seed=1"], found) == (["-m", "--cfg", "job"], ["seed=1"])
-    assert found == []
-    split_flags(["--lr", "3", "--package", "model"], found)
-    assert "--lr: no such flag" in found[0]
-    assert "--cfg job" in found[1]
+    result: list[str] = []
+    assert split_flags(["-m", "--cfg", "job", "seed=1"], result) == (["-m", "--cfg", "job"], ["seed=1"])
+    assert result == []
+    split_flags(["--lr", "3", "--package", "model"], result)
+    assert "--lr: no such flag" in result[0]
+    assert "--cfg job" in result[1]
 
 
 @pytest.mark.parametrize(
@@ -269,17 +269,17 @@ def test_flags_are_passed_on_and_unknown_ones_are_refused() -> None:
 )
 def test_a_flag_without_its_value_is_one_line(flags: list[str], words: str) -> None:
     """Guards against the usage of Hydra's own command, whose settings and flags differ."""
-    found: list[str] = []
-    split_flags(["--cfg", "job", *flags], found)
-    assert len(found) == 1
-    assert found[0].startswith(f"{flags[0]} ")
-    assert words in found[0]
+    result: list[str] = []
+    split_flags(["--cfg", "job", *flags], result)
+    assert len(result) == 1
+    assert result[0].startswith(f"{flags[0]} ")
+    assert words in result[0]
 
 
 @pytest.mark.parametrize("value", ["9" * 5000, "[" * 3000 + "]" * 3000, "(" * 500, "{a:" * 3000])
 def test_a_value_beyond_the_limits_of_the_parser_is_one_problem(value: str) -> None:
     """Guards against a traceback for a number of too many digits, and for brackets nested too deeply."""
     for key in ("seed", "task", "attention.probes"):
-        found = compose_run([f"{key}={value}"]).problems
-        assert len(found) == 1, found
-        assert found[0].startswith(f"{key}=")
+        result = compose_run([f"{key}={value}"]).problems
+        assert len(result) == 1, result
+        assert result[0].startswith(f"{key}=")

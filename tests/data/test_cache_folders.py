@@ -180,9 +180,9 @@ def test_concurrent_processes_prepare_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, str(tmp_path / "book.txt"), str(tmp_path / "cache")]
     root = Path(__file__).resolve().parents[2]
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, text=True) for _ in range(3)]
-    found = [json.loads(process.communicate(timeout=120)[0]) for process in started]
-    assert sum(builds for builds, _, _ in found) == 1
-    assert len({(tokens, fingerprint) for _, tokens, fingerprint in found}) == 1
+    result = [json.loads(process.communicate(timeout=120)[0]) for process in started]
+    assert sum(builds for builds, _, _ in result) == 1
+    assert len({(tokens, fingerprint) for _, tokens, fingerprint in result}) == 1
 
 
 @pytest.mark.slow

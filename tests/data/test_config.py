@@ -49,16 +49,16 @@ def test_the_defaults_have_no_problem(task: str) -> None:
 )
 def test_each_impossible_setting_is_named_by_its_key(data: dict, tokenizer: dict, task: str, key: str) -> None:
     """Guards the report before a run: one line per problem, which begins with the key."""
-    found = problems(TrainConfig(task, data=DataConfig(**data), tokenizer=TokenizerConfig(**tokenizer)))
-    assert any(line.startswith(key) for line in found)
-    assert all(line.startswith(("data.", "tokenizer.")) for line in found)
+    result = problems(TrainConfig(task, data=DataConfig(**data), tokenizer=TokenizerConfig(**tokenizer)))
+    assert any(line.startswith(key) for line in result)
+    assert all(line.startswith(("data.", "tokenizer.")) for line in result)
 
 
 def test_all_problems_are_told_together() -> None:
     """Guards against a report of only the first problem."""
-    found = problems(
+    result = problems(
         TrainConfig(
             "gpt", data=DataConfig(source="text", rows="page", batch_tokens=0), tokenizer=TokenizerConfig("word")
         )
     )
-    assert len(found) == 4
+    assert len(result) == 4

@@ -51,7 +51,7 @@ def test_tatoeba_has_its_rows_and_leaks_nothing(real: Real, pairs_config: Config
     """Guards 72,706 / 1,000 / 1,000 pairs: literal quotes, duplicates kept, no test sentence in training."""
     folder = Path(real("tatoeba_enja"))
     rows = load_rows(pairs_config(folder), "translate")
-    assert {split: len(found) for split, found in rows.items()} == {"train": 72_706, "valid": 1_000, "test": 1_000}
+    assert {split: len(result) for split, result in rows.items()} == {"train": 72_706, "valid": 1_000, "test": 1_000}
     lines = (folder / "train.tsv").read_text("utf-8").splitlines()
     assert [f"{row['source']}\t{row['target']}" for row in rows["train"].select(range(5000))] == [
         "\t".join(field.strip() for field in line.split("\t")[:2]) for line in lines[:5000]
@@ -65,7 +65,7 @@ def test_small_parallel_enja_by_its_suffixes(real: Real, pairs_config: Config) -
     """Guards aligned files in a folder: 50,000 / 500 / 500 pairs, aligned line by line."""
     config = pairs_config(real("small_parallel_enja"), source_column="en", target_column="ja")
     rows = load_rows(config, "translate")
-    assert {split: len(found) for split, found in rows.items()} == {"train": 50_000, "valid": 500, "test": 500}
+    assert {split: len(result) for split, result in rows.items()} == {"train": 50_000, "valid": 500, "test": 500}
     assert rows["valid"][0] == {"source": "show your own business .", "target": "自分 の 事 を しろ 。"}
 
 

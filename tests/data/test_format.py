@@ -30,10 +30,10 @@ CORPUS = {"sentences": "01c12ff312dd28c7", "stories": "30f26b7d7f24a1ee"}
 
 def digest(*parts: object) -> str:
     """Return a hash of bytes and JSON-serialisable values."""
-    found = hashlib.sha256()
+    result = hashlib.sha256()
     for part in parts:
-        found.update(part if isinstance(part, bytes) else json.dumps(part, ensure_ascii=False).encode())
-    return found.hexdigest()[:16]
+        result.update(part if isinstance(part, bytes) else json.dumps(part, ensure_ascii=False).encode())
+    return result.hexdigest()[:16]
 
 
 def prepared_digest(task: str, data: DataConfig, tokenizer: TokenizerConfig) -> str:
@@ -63,10 +63,10 @@ def test_prepared_data_digest_is_pinned(kind: str, tmp_path: Path) -> None:
         "stories": ("gpt", DataConfig(stories=100), TokenizerConfig("char")),
     }[kind]
     data.cache = str(tmp_path / "cache")
-    found = prepared_digest(task, data, tokenizer)
-    assert (cache_folders.FORMAT, found) == (2, PREPARED[kind]), (
+    result = prepared_digest(task, data, tokenizer)
+    assert (cache_folders.FORMAT, result) == (2, PREPARED[kind]), (
         "prepared data changed: raise FORMAT in data/cache_folders.py, or caches keep the old data under the same key; "
-        f"then pin the new hash here ({kind}: {found})"
+        f"then pin the new hash here ({kind}: {result})"
     )
 
 
@@ -75,8 +75,8 @@ def test_prepared_data_digest_is_pinned(kind: str, tmp_path: Path) -> None:
 def test_corpus_digest_is_pinned(kind: str) -> None:
     """Guards the same for the built-in corpus, and that its rows do not depend on the Python version or the hash
     seed."""
-    found = digest(rows(kind, 4000, seed=1))
-    assert (cache_folders.CORPUS, found) == (6, CORPUS[kind]), (
+    result = digest(rows(kind, 4000, seed=1))
+    assert (cache_folders.CORPUS, result) == (6, CORPUS[kind]), (
         "the built-in corpus changed: raise CORPUS in data/cache_folders.py, or caches keep old rows under that key; "
-        f"then pin the new hash here ({kind}: {found})"
+        f"then pin the new hash here ({kind}: {result})"
     )

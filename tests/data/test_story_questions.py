@@ -24,12 +24,12 @@ def stories() -> list[dict[str, Any]]:
 
 def asked() -> list[tuple[str, str, Pronoun, dict[str, Any]]]:
     """Return every question with its answer, the gold label and the row."""
-    found = []
+    result = []
     for row in stories():
         text = row["text"]
         for (start, stop, *_), answer in zip(row["questions"], answers(row, text), strict=True):
-            found.append((text[start : stop - 1], text[stop : text.index(".", stop) + 1], answer, row))
-    return found
+            result.append((text[start : stop - 1], text[stop : text.index(".", stop) + 1], answer, row))
+    return result
 
 
 def test_most_stories_end_with_questions_and_their_answers() -> None:
@@ -92,18 +92,18 @@ def test_a_question_has_one_answer() -> None:
 def test_answers_follow_the_plot() -> None:
     """Guards the gold labels where the pronoun alone does not tell: 'lent … because she was kind' is the owner, who is
     the first person of the story."""
-    found = {"kind": 0, "want": 0}
+    result = {"kind": 0, "want": 0}
     for question, _, answer, row in asked():
         if row["construction"] != "borrowed":
             continue
         owner = min(answer.candidates, key=lambda referent: answer.candidates[referent][0].start)
         if question == "Who was kind?":
             assert answer.antecedent == owner, row["text"]
-            found["kind"] += 1
+            result["kind"] += 1
         elif question.startswith("Who wanted to"):
             assert answer.antecedent != owner, row["text"]
-            found["want"] += 1
-    assert min(found.values()) >= 5
+            result["want"] += 1
+    assert min(result.values()) >= 5
 
 
 def test_every_split_has_questions() -> None:
@@ -116,5 +116,5 @@ def test_every_split_has_questions() -> None:
 def test_japanese_side_has_the_same_questions() -> None:
     """Guards the Japanese side: as many questions, each followed by an answer with です."""
     for row in stories():
-        found = re.findall(r"[^。]*(?:誰|何)[^。]*か。([^。]+)です。", row["japanese"])
-        assert len(found) == len(row["questions"]), row["japanese"]
+        result = re.findall(r"[^。]*(?:誰|何)[^。]*か。([^。]+)です。", row["japanese"])
+        assert len(result) == len(row["questions"]), row["japanese"]

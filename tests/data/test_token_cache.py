@@ -302,14 +302,14 @@ def test_lengths_of_training_are_those_of_the_batches(both: bool, tmp_path: Path
     write_pairs(tmp_path, made_pairs(), made_pairs(9))
     data = prepare("translate", pairs_config(tmp_path, both_directions=both), CHAR, 60, 0)
     stream = data.training(512, seed=1)
-    found = []
+    result = []
     for _ in range(stream.epoch_batches):
         batch = stream.next_batch()
         assert batch.source is not None
         mask = torch.ones_like(batch.source) if batch.source_mask is None else batch.source_mask
-        found += zip((batch.targets >= 0).sum(1).tolist(), mask.sum(1).tolist(), strict=True)
-    assert sorted(found) == sorted(zip(*(side.tolist() for side in data.training_lengths()), strict=True))
-    assert max(map(max, found)) > 1.3 * sum(map(sum, found)) / (2 * len(found)), "the point is short pairs"
+        result += zip((batch.targets >= 0).sum(1).tolist(), mask.sum(1).tolist(), strict=True)
+    assert sorted(result) == sorted(zip(*(side.tolist() for side in data.training_lengths()), strict=True))
+    assert max(map(max, result)) > 1.3 * sum(map(sum, result)) / (2 * len(result)), "the point is short pairs"
 
 
 def test_few_pairs_are_noted(tmp_path: Path, pairs_config: Config) -> None:

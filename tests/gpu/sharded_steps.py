@@ -39,7 +39,7 @@ def main() -> None:
                 for kind in ("adamw", "muon", "scion"):
                     first = new(shard, task, kind, processes, device)
                     first.data_key = ""
-                    found = losses(first, 10)
+                    outcome = losses(first, 10)
                     with first.evaluating():
                         assert all(parameter.isfinite().all() for parameter in first.model.parameters())
                     weights, state = first.state_dict()
@@ -47,7 +47,7 @@ def main() -> None:
                     second.restore(weights, state | {"progress": first.progress.state_dict()})
                     second.weights.follow_first(processes)
                     second.optimizer.follow_first(processes)
-                    result[f"{shard} {task} {kind}"] = found + losses(second, 10)
+                    result[f"{shard} {task} {kind}"] = outcome + losses(second, 10)
         print(json.dumps(result))
 
 

@@ -58,9 +58,9 @@ def trainer(device: torch.device, dtype: torch.dtype, task: str = "gpt", order: 
 
 def losses(each: Trainer, steps: int) -> Tensor:
     """Return the training loss of each of the next `steps` steps."""
-    found = []
+    result = []
     for _ in range(steps):
         each.step()
-        found.append(each.since_log.mean_loss)
+        result.append(each.since_log.mean_loss)
         each.since_log = Interval()
-    return torch.tensor(found)
+    return torch.tensor(result)

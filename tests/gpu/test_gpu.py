@@ -52,8 +52,8 @@ def test_fused_attention_agrees_with_the_definition_in_float64(kernel: str, kind
         scores = scores.masked_fill(~mask[:, None, None, :], float("-inf"))
     wanted = scores.softmax(-1) @ exact[2]
     assert relative_error(fused, wanted) < 1e-2
-    for found, other in zip(gradients, torch.autograd.grad(wanted, exact, weight.double()), strict=True):
-        assert relative_error(found, other) < 1e-2
+    for result, other in zip(gradients, torch.autograd.grad(wanted, exact, weight.double()), strict=True):
+        assert relative_error(result, other) < 1e-2
 
 
 def relative_error(found: Tensor, exact: Tensor) -> float:

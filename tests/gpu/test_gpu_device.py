@@ -42,15 +42,15 @@ def test_losses_and_maps_are_those_of_a_cpu(task: str) -> None:
     has written it."""
     translates = task == "translate"
     example = Example([1, 2, 3], list("abc"), [2, 3, 4], list("bcd"), *(([5, 6], list("ef")) if translates else ()))
-    found = []
+    result = []
     for device in (CPU, DEVICE):
         each = trainer(device, torch.float32, task)
         batches: list[Batch] = [each.stream.next_batch().to(device) for _ in range(3)]
         with each.evaluating():
             loss = held_out_loss(each.model, batches, 100).per_token
             (sample,) = record(each.model, [example], {0}, 0).samples
-        found.append((loss, sample.weights))
-    (expected, true_maps), (loss, maps) = found
+        result.append((loss, sample.weights))
+    (expected, true_maps), (loss, maps) = result
     assert loss == pytest.approx(expected, rel=1e-4)
     for place, true in true_maps.items():
         np.testing.assert_allclose(maps[place], true, atol=2e-3)  # float16

@@ -19,8 +19,8 @@ def test_divided_weights_train_alike_on_a_gpu(tmp_path: Path) -> None:
     """Guards against collectives that NCCL refuses, tensors on the wrong device, and a checkpoint that is lost."""
     done = torchrun(1, SCRIPT, str(DEVICE), folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    for name, losses in found.items():
-        plain = found[f"none {name.split(' ', 1)[1]}"]
+    result = json.loads(done.stdout.splitlines()[-1])
+    for name, losses in result.items():
+        plain = result[f"none {name.split(' ', 1)[1]}"]
         assert losses == pytest.approx(plain, rel=5e-3), name
         assert losses[-1] < losses[0]

@@ -140,7 +140,7 @@ def test_recomputation_takes_less_memory() -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_a_deterministic_run_repeats_to_the_bit(program: Run, tmp_path: Path, task: str) -> None:
     """Guards against a kernel whose sums depend on timing, or that raises an error in deterministic mode."""
-    found = []
+    result = []
     for name in ("one", "two"):
         done = program(
             "train.py",
@@ -156,8 +156,8 @@ def test_a_deterministic_run_repeats_to_the_bit(program: Run, tmp_path: Path, ta
         )
         assert done.returncode == 0, done.stderr
         assert compilation.UNCOMPILED not in done.stdout
-        found.append(load_weights(checkpoint_path(tmp_path / "runs" / name, "last")))
-    assert all(torch.equal(tensor, found[1][key]) for key, tensor in found[0].items())
+        result.append(load_weights(checkpoint_path(tmp_path / "runs" / name, "last")))
+    assert all(torch.equal(tensor, result[1][key]) for key, tensor in result[0].items())
 
 
 def test_every_line_of_the_log_is_written_though_figures_come_late(in_process: Run) -> None:

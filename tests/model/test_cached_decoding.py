@@ -84,7 +84,7 @@ def test_greedy_translation_with_a_cache_is_that_without(config: ModelConfig, sh
     source = torch.randint(4, 19, (6, 9))
     lengths = [9, 4, 1, 7, 2, 9]
     mask = torch.arange(9) < torch.tensor(lengths).unsqueeze(1)
-    found = beam_search(model, source, mask, bos_id=2, eos_id=3, beam_size=1, max_length=12)
+    result = beam_search(model, source, mask, bos_id=2, eos_id=3, beam_size=1, max_length=12)
     for row, length in enumerate(lengths):
         written = [2]
         with torch.no_grad():
@@ -93,7 +93,7 @@ def test_greedy_translation_with_a_cache_is_that_without(config: ModelConfig, sh
                 if token == 3:
                     break
                 written.append(token)
-        assert [hypothesis.tokens for hypothesis in found[row]] == [written[1:]]
+        assert [hypothesis.tokens for hypothesis in result[row]] == [written[1:]]
 
 
 def test_a_full_cache_refuses_more() -> None:

@@ -62,10 +62,10 @@ def agree(
     fast = torch.compile(function, backend="eager", fullgraph=True, dynamic=False) if compiled else function
     leaves = [tensor.detach().requires_grad_() for tensor in rounded]
     output = fast(*leaves, *others, **settings)
-    found = torch.autograd.grad(output, leaves, direction)
+    result = torch.autograd.grad(output, leaves, direction)
     with torch.no_grad():
         without_gradients = fast(*rounded, *others, **settings)
-    for mine, reference in zip((output, without_gradients, *found), (expected, expected, *wanted), strict=True):
+    for mine, reference in zip((output, without_gradients, *result), (expected, expected, *wanted), strict=True):
         assert mine.dtype == dtype
         size = max(1.0, float(reference.detach().abs().max()) / 4)  # scale of the rounding error
         torch.testing.assert_close(mine.float() / size, reference / size, **TOLERANCE[dtype])
@@ -106,10 +106,10 @@ def test_many_heads_of_few_queries_are_the_definition(rows: int) -> None:
 def test_every_definition_with_a_fast_form_is_compared() -> None:
     """Guards against a fast form that is not compared with its definition."""
     compared = {function.__name__ for function, _, _ in SMALL.values()} | {"attention"} | RANDOM
-    found = set()
+    result = set()
     for path in Path(model.__path__[0]).glob("*.py"):
         module = importlib.import_module(f"model.{path.stem}")
-        found |= {
+        result |= {
             name
             for name, member in vars(module).items()
             if inspect.isfunction(member)
@@ -117,4 +117,4 @@ def test_every_definition_with_a_fast_form_is_compared() -> None:
             and hasattr(member, "__wrapped__")
             and "accelerated_by" in member.__code__.co_qualname
         }
-    assert found == compared
+    assert result == compared

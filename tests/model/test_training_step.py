@@ -86,9 +86,9 @@ def test_every_flavour_of_gpt_learns(flavour: ModelConfig, dtype: torch.dtype) -
     """Guards against parameters without a gradient, mismatched dtypes, and NaN from a masked row."""
     gpt = GPT(flavour, 19).to(dtype)
     tokens = torch.randint(19, (4, 13))
-    found = losses(gpt, 4, lambda: gpt(tokens[:, :-1]), tokens[:, 1:])
-    assert math.log(19) - 0.3 < found[0] < math.log(19) + CONFIDENCE[flavour.position], "a fresh model knows nothing"
-    assert found[-1] < found[0]
+    result = losses(gpt, 4, lambda: gpt(tokens[:, :-1]), tokens[:, 1:])
+    assert math.log(19) - 0.3 < result[0] < math.log(19) + CONFIDENCE[flavour.position], "a fresh model knows nothing"
+    assert result[-1] < result[0]
 
 
 @pytest.mark.slow
@@ -99,9 +99,9 @@ def test_every_flavour_of_translator_learns(flavour: ModelConfig, dtype: torch.d
     model = EncoderDecoder(flavour, 19, 23).to(dtype)
     source, target = torch.randint(19, (4, 9)), torch.randint(23, (4, 8))
     mask = torch.arange(9) < torch.tensor([[9], [4], [1], [9]])
-    found = losses(model, 4, lambda: model(source, target[:, :-1], mask), target[:, 1:])
-    assert math.log(23) - 0.3 < found[0] < math.log(23) + CONFIDENCE[flavour.position], "a fresh model knows nothing"
-    assert found[-1] < found[0]
+    result = losses(model, 4, lambda: model(source, target[:, :-1], mask), target[:, 1:])
+    assert math.log(23) - 0.3 < result[0] < math.log(23) + CONFIDENCE[flavour.position], "a fresh model knows nothing"
+    assert result[-1] < result[0]
 
 
 def test_autocast_runs_every_flavour(config: ModelConfig) -> None:
@@ -110,12 +110,12 @@ def test_autocast_runs_every_flavour(config: ModelConfig) -> None:
     tokens = torch.randint(19, (2, 12))
     exact = gpt(tokens), model(tokens, tokens)
     with torch.autocast("cpu", torch.bfloat16):
-        found = gpt(tokens), model(tokens, tokens)
-        found[0].float().sum().backward()
+        result = gpt(tokens), model(tokens, tokens)
+        result[0].float().sum().backward()
         with torch.no_grad():
             cache = gpt.new_cache()
             pieces = torch.cat([gpt(tokens[:, :5], cache), gpt(tokens[:, 5:], cache)], dim=1)
-    for mixed, float32 in zip((*found, pieces), (*exact, exact[0]), strict=True):
+    for mixed, float32 in zip((*result, pieces), (*exact, exact[0]), strict=True):
         torch.testing.assert_close(mixed.float(), float32, rtol=0.05, atol=0.05)
 
 

@@ -11,16 +11,16 @@ from training.counters import Progress
 
 def evaluated_at(trainer: TrainerConfig, minutes: float) -> list[float]:
     """Return the minutes at which a run of this length evaluates, with steps of one second and evaluations of two."""
-    progress, found = Progress(), []
+    progress, result = Progress(), []
     budget = Budget(trainer, progress)
     while progress.seconds < 60 * minutes:
         progress.step += 1
         progress.seconds += 1
         if budget.evaluation_is_due():
-            found.append(round(progress.seconds / 60, 2))
+            result.append(round(progress.seconds / 60, 2))
             progress.seconds += 2
             progress.count_evaluation(1.0, 1.0, 2.0)
-    return found
+    return result
 
 
 def test_evaluations_begin_close_together_and_spread_out() -> None:

@@ -217,14 +217,14 @@ def test_wrong_compiled_gradients_are_noticed_before_a_step(
     batch = batch_of(kind)
     loss = loss_of(kind, "on", dtype)
     loss.log = messages.append
-    found = gradients_of(loss, batch)
+    result = gradients_of(loss, batch)
     assert not loss.compiled
     assert loss.failed
     (line,) = messages
     assert line.startswith(f"warning: torch {torch.__version__} miscompiles this model (an error of 1e+02 %")
     assert "norm.weight); training continues uncompiled" in line
     expected = gradients_of(loss_of(kind, "off", dtype), batch)
-    assert all(map(torch.equal, found[1], expected[1]))
+    assert all(map(torch.equal, result[1], expected[1]))
 
 
 @pytest.mark.parametrize("fault", ["backend", "limit"])
@@ -250,14 +250,14 @@ def test_a_compilation_that_fails_long_after_the_start_ends_no_run(
     single = batch.select(torch.arange(1))
     capfd.readouterr()
     with torch._dynamo.config.patch(recompile_limit=limit):  # which `monkeypatch` would leave deleted
-        found = gradients_of(loss, single)
+        result = gradients_of(loss, single)
     assert not loss.compiled
     assert loss.failed
     assert messages[1:] == [f"warning: torch.compile failed ({reason}); training continues uncompiled"]
     assert capfd.readouterr().err == ""
     expected = gradients_of(loss_of(kind, "off"), single)
-    assert torch.equal(found[0], expected[0])
-    assert all(map(torch.equal, found[1], expected[1]))
+    assert torch.equal(result[0], expected[0])
+    assert all(map(torch.equal, result[1], expected[1]))
 
 
 def test_a_process_falls_back_with_another(capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,10 +64,10 @@ def test_the_compiled_update_is_the_update(kind: str, ema: float, monkeypatch: p
             optimizer.optimizers[1].dtype = torch.float32  # type: ignore[attr-defined]
     failures: list[str] = []
     compile_update(compiled, failures.append)
-    expected, found = steps(plain), steps(compiled)
+    expected, result = steps(plain), steps(compiled)
     assert not failures
     assert compiled.compiled
-    for mine, theirs in zip(found, expected, strict=True):
+    for mine, theirs in zip(result, expected, strict=True):
         # A rounding error of float32 may change the last bit of a number in bfloat16.
         rtol = 2e-4 if mine.dtype == torch.float32 else 2**-7
         torch.testing.assert_close(mine, theirs, rtol=rtol, atol=2e-6)
@@ -84,9 +84,9 @@ def test_an_update_that_cannot_be_compiled_stays_uncompiled(monkeypatch: pytest.
     optimizer = new("muon", torch.float32, 0.9)
     failures: list[str] = []
     compile_update(optimizer, failures.append)
-    found = steps(optimizer)
+    result = steps(optimizer)
     assert len(failures) == 1
-    assert all(map(torch.equal, found, steps(new("muon", torch.float32, 0.9))))
+    assert all(map(torch.equal, result, steps(new("muon", torch.float32, 0.9))))
 
 
 class Two(Processes):

@@ -44,13 +44,13 @@ def losses(dtype: torch.dtype, *, by_definition: bool = False, order: int = 1) -
         schedule=ScheduleConfig(kind="constant", warmup=0),
     )
     trainer = Trainer(config, model, Repeats(order), Hardware(torch.device("cpu"), dtype, None, "cpu"), 1.0)
-    found = []
+    result = []
     with record_attention(model) if by_definition else nullcontext():
         for _ in range(STEPS):
             trainer.step()
-            found.append(trainer.since_log.mean_loss)
+            result.append(trainer.since_log.mean_loss)
             trainer.since_log = Interval()
-    return torch.tensor(found)
+    return torch.tensor(result)
 
 
 def largest_gap(one: Tensor, other: Tensor) -> float:

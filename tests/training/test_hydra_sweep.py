@@ -37,12 +37,12 @@ def test_optuna_minimises_the_validation_loss_of_runs_that_joblib_starts(tmp_pat
     plugins += ["hydra.sweeper.storage=sqlite:///study.db", "hydra.sweeper.study_name=first"]
     done = train(tmp_path, "-m", "optim.lr=interval(1e-5,1e-1)", *plugins)
     assert done.returncode == 0, done.stderr
-    found = losses(tmp_path)
-    assert len(found) == 2
+    result = losses(tmp_path)
+    assert len(result) == 2
     assert (tmp_path / "study.db").is_file()
     best = yaml.safe_load((tmp_path / "runs/optimization_results.yaml").read_text())
-    assert best["best_value"] == min(found.values())
-    name = min(found, key=lambda name: found[name])
+    assert best["best_value"] == min(result.values())
+    name = min(result, key=lambda name: result[name])
     assert name.endswith(f"lr-{best['best_params']['optim.lr']:.4g}")
     assert f"{best['best_value']:.4f} bits per byte in runs/{name}" in done.stdout
 

@@ -37,11 +37,11 @@ def test_the_projected_loss_and_its_gradients_are_those_of_cross_entropy(
     targets[1, 4:] = IGNORED
     targets[3] = IGNORED
     kernel = torch.compile(loss_and_gradient, backend="eager") if compiled else None
-    found = projected_loss(features, weight, targets, smoothing, kernel)
+    result = projected_loss(features, weight, targets, smoothing, kernel)
     wanted = summed_loss(features @ weight.t(), targets, smoothing)
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(result, wanted)
     for mine, theirs in zip(
-        torch.autograd.grad(found / 31, (features, weight)),
+        torch.autograd.grad(result / 31, (features, weight)),
         torch.autograd.grad(wanted / 31, (features, weight)),
         strict=True,
     ):
@@ -57,11 +57,11 @@ def test_padding_of_the_vocabulary_changes_nothing(smoothing: float, compiled: b
     targets = torch.randint(50, (5, 9))
     targets[1, 4:] = IGNORED
     kernel = torch.compile(loss_and_gradient, backend="eager") if compiled else None
-    found = projected_loss(features, weight, targets, smoothing, kernel, vocabulary=50)
+    result = projected_loss(features, weight, targets, smoothing, kernel, vocabulary=50)
     wanted = summed_loss(features @ weight[:50].t(), targets, smoothing)
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(result, wanted)
     for mine, theirs in zip(
-        torch.autograd.grad(found, (features, weight)), torch.autograd.grad(wanted, (features, weight)), strict=True
+        torch.autograd.grad(result, (features, weight)), torch.autograd.grad(wanted, (features, weight)), strict=True
     ):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
 
@@ -84,10 +84,10 @@ def test_the_bias_of_the_logits_is_part_of_the_loss() -> None:
             parameter.add_(torch.randn_like(parameter), alpha=0.3)
     tokens, targets = torch.randint(30, (3, 9)), torch.randint(30, (3, 9))
     targets[1, 5:] = IGNORED
-    found, wanted = batch_loss(model, (tokens,), targets, 0.1), summed_loss(model(tokens), targets, 0.1)
-    torch.testing.assert_close(found, wanted)
+    result, wanted = batch_loss(model, (tokens,), targets, 0.1), summed_loss(model(tokens), targets, 0.1)
+    torch.testing.assert_close(result, wanted)
     parameters = dict(model.named_parameters())
-    mine, theirs = (torch.autograd.grad(loss, list(parameters.values())) for loss in (found, wanted))
+    mine, theirs = (torch.autograd.grad(loss, list(parameters.values())) for loss in (result, wanted))
     for name, one, other in zip(parameters, mine, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
 
@@ -96,9 +96,9 @@ def test_bfloat16_loss_is_computed_in_float32() -> None:
     """Guards against a sum over thousands of tokens with 8 bits of mantissa."""
     features, weight = torch.randn(4, 500, 16).bfloat16(), torch.randn(40, 16).bfloat16()
     targets = torch.randint(40, (4, 500))
-    found = projected_loss(features, weight, targets)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, summed_loss(features @ weight.t(), targets), rtol=1e-5, atol=0)
+    result = projected_loss(features, weight, targets)
+    assert result.dtype == torch.float32
+    torch.testing.assert_close(result, summed_loss(features @ weight.t(), targets), rtol=1e-5, atol=0)
 
 
 def test_the_loss_of_each_token_is_that_of_its_logits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,8 +110,8 @@ def test_the_loss_of_each_token_is_that_of_its_logits(monkeypatch: pytest.Monkey
     assert len(model.head.weight) > 70
     tokens, targets = torch.randint(70, (3, 9)), torch.randint(70, (3, 9))
     targets[1, 5:] = IGNORED
-    found = token_losses(model, (tokens,), targets)
+    result = token_losses(model, (tokens,), targets)
     wanted = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="none")
-    torch.testing.assert_close(found, wanted.view(3, 9))
-    assert not found[1, 5:].any()
-    assert not found.requires_grad
+    torch.testing.assert_close(result, wanted.view(3, 9))
+    assert not result[1, 5:].any()
+    assert not result.requires_grad

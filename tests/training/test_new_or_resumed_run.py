@@ -59,12 +59,12 @@ def test_a_budget_given_alone_on_resume_is_the_whole_budget(
 ) -> None:
     """Guards against `resume=… trainer.minutes=30` ignored because the run has a number of steps, and vice versa."""
     save(run, **saved)
-    found = composed(f"resume={run}", *given)
-    assert found.problems == []
-    assert (found.config.trainer.steps, found.config.trainer.minutes) == (steps, minutes)
+    result = composed(f"resume={run}", *given)
+    assert result.problems == []
+    assert (result.config.trainer.steps, result.config.trainer.minutes) == (steps, minutes)
     before = {"steps": saved["steps"], "minutes": saved["minutes"]}
     after = {"steps": steps, "minutes": minutes}
-    assert found.changes == [
+    assert result.changes == [
         f"trainer.{key}={after[key]} (was {before[key]})" for key in before if after[key] != before[key]
     ]
 
@@ -87,9 +87,9 @@ def test_a_budget_given_alone_at_the_start_is_the_whole_budget(
 ) -> None:
     """Guards against `trainer.minutes=30` that ends after the default steps, and 9000 steps that end with the
     recipe's minutes."""
-    found = composed(*given)
-    assert found.problems == []
-    assert (found.config.trainer.steps, found.config.trainer.minutes) == (steps, minutes)
+    result = composed(*given)
+    assert result.problems == []
+    assert (result.config.trainer.steps, result.config.trainer.minutes) == (steps, minutes)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_a_budget_given_alone_at_the_start_is_the_whole_budget(
 )
 def test_a_warm_up_that_nobody_gave_leaves_room_for_training(given: list[str], warmup: int) -> None:
     """Guards against 50 steps that never reach the peak learning rate, and changes of a warm-up that the user sets."""
-    found = composed(*given)
-    assert found.problems == []
-    assert found.config.schedule.warmup == warmup
+    result = composed(*given)
+    assert result.problems == []
+    assert result.config.schedule.warmup == warmup
 
 
 def test_resume_keeps_warmup_unless_schedule_changes(run: Path) -> None:
@@ -127,8 +127,8 @@ def test_resume_keeps_warmup_unless_schedule_changes(run: Path) -> None:
 def test_a_run_without_any_budget_is_refused(run: Path) -> None:
     """Guards against training without an end."""
     save(run, **MINUTES)
-    for found in (composed("trainer.steps=null"), composed(f"resume={run}", "trainer.minutes=null")):
-        assert [problem.partition(":")[0] for problem in found.problems] == [
+    for result in (composed("trainer.steps=null"), composed(f"resume={run}", "trainer.minutes=null")):
+        assert [problem.partition(":")[0] for problem in result.problems] == [
             "trainer.steps and trainer.minutes are both null"
         ]
 
@@ -180,9 +180,9 @@ def test_a_tokenizer_of_any_size_may_be_repeated_where_none_is_named(run: Path) 
 def test_settings_of_before_are_told_apart_from_new_ones(run: Path) -> None:
     """Guards against a log that does not list the settings that a resume changes."""
     save(run)
-    found = composed(f"resume={run}", "optim.lr=0.5", "schedule=linear", "data.cache=~/cache")
-    assert found.problems == []
-    assert found.changes == [
+    result = composed(f"resume={run}", "optim.lr=0.5", "schedule=linear", "data.cache=~/cache")
+    assert result.problems == []
+    assert result.changes == [
         "data.cache=~/cache (was .cache/chumoku)",
         "optim.lr=0.5 (was 0.001)",
         "schedule.kind=linear (was cosine)",
@@ -215,9 +215,9 @@ def test_the_search_for_nan_can_be_switched_on_for_a_new_and_a_resumed_run(run: 
     """Guards against `+debug=nan` read as a number by Hydra, and a bad step that only a new run can search."""
     save(run, **STEPS)
     for settings in (["+debug=nan"], ["debug=nan"], [f"resume={run}", "+debug=nan"]):
-        found = composed(*settings)
-        assert found.problems == []
-        assert found.config.trainer.find_nan
+        result = composed(*settings)
+        assert result.problems == []
+        assert result.config.trainer.find_nan
     assert composed(f"resume={run}", "+debug=overfit").problems
 
 
@@ -236,8 +236,8 @@ def test_a_first_evaluation_in_minutes_needs_evaluations_in_minutes(run: Path) -
     first, problem = "trainer.first_evaluation_minutes=0.5", "trainer.first_evaluation_minutes=0.5: needs"
     save(run, evaluate_minutes=None, first_evaluation_minutes=0.3)
     for given in ([first], ["experiment=demo_gpt", "trainer.evaluate_minutes=null", first], [f"resume={run}", first]):
-        (found,) = composed(*given).problems
-        assert found.startswith(problem)
+        (result,) = composed(*given).problems
+        assert result.startswith(problem)
     for given in (
         [first, "trainer.evaluate_minutes=2"],
         ["experiment=demo_gpt", first],

@@ -249,8 +249,8 @@ def test_training_keeps_no_copy_of_the_checkpoint_it_started_from(
     step = Trainer.step
 
     def observed(self: Trainer) -> None:
-        found = [each for each in gc.get_objects() if type(each) is Checkpoint]  # isinstance asks dead proxies, too
-        kept.append([each.path for each in found if each.weights or each.state])
+        result = [each for each in gc.get_objects() if type(each) is Checkpoint]  # isinstance asks dead proxies, too
+        kept.append([each.path for each in result if each.weights or each.state])
         step(self)
 
     monkeypatch.setattr(Trainer, "step", observed)

@@ -35,9 +35,9 @@ SMALL = [
 
 
 def points_of(*settings: str) -> list[Point]:
-    found: list[str] = []
-    points = sweep_points([normalise(setting) for setting in settings], found)
-    assert found == []
+    result: list[str] = []
+    points = sweep_points([normalise(setting) for setting in settings], result)
+    assert result == []
     return points
 
 
@@ -189,12 +189,12 @@ def test_an_interrupt_ends_the_whole_sweep_with_everything_saved(tmp_path: Path,
 )
 def test_runs_of_a_sweep_are_named_by_what_differs(settings: list[str], names: list[str], tmp_path: Path) -> None:
     """Guards against names like gpt-text, gpt-text-2 and gpt-text-3 that do not distinguish the runs."""
-    found = [
+    result = [
         run_name(compose_run([*point.settings, f"runs={tmp_path}"]).config, point.varied)
         for point in points_of(*settings)
     ]
-    assert found[: len(names)] == names
-    assert all(compose_run([f"name={name}"]).problems == [] for name in found)
+    assert result[: len(names)] == names
+    assert all(compose_run([f"name={name}"]).problems == [] for name in result)
 
 
 def test_a_second_sweep_gets_free_names(tmp_path: Path) -> None:
@@ -249,10 +249,10 @@ def test_a_long_value_does_not_make_an_impossible_name(tmp_path: Path) -> None:
 def test_what_cannot_be_swept_is_one_message(setting: str, words: str) -> None:
     """Guards against Hydra's traceback, a typing mistake that requests a million runs, and the same run several
     times."""
-    found: list[str] = []
-    sweep_points([normalise(each) for each in setting.split()], found)
-    assert len(found) == 1
-    assert words in found[0]
+    result: list[str] = []
+    sweep_points([normalise(each) for each in setting.split()], result)
+    assert len(result) == 1
+    assert words in result[0]
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,11 @@ def with_candidates(row: dict[str, Any], text: str, span: tuple[int, int], antec
     candidates: dict[int, list[Mention]] = {}
     for start, end, referent, is_pronoun in row["mentions"]:
         if referent in among and end <= span[0]:
-            found = Mention(start, end, text.count(". ", 0, start), bool(is_pronoun))
-            candidates.setdefault(referent, []).append(found)
-    named = {other: found for other, found in candidates.items() if not all(mention.pronoun for mention in found)}
+            mention = Mention(start, end, text.count(". ", 0, start), bool(is_pronoun))
+            candidates.setdefault(referent, []).append(mention)
+    named = {
+        other: mentions for other, mentions in candidates.items() if not all(mention.pronoun for mention in mentions)
+    }
     return Pronoun(*span, antecedent, named)
 
 
@@ -114,9 +116,9 @@ def _subject(mentions: Mentions) -> float:
 
 
 HEURISTICS: dict[str, Callable[[Mentions], float]] = {
-    "nearest noun": lambda found: max(mention.end for mention in found if not mention.pronoun),
-    "first noun": lambda found: -min(mention.start for mention in found if not mention.pronoun),
-    "most frequent noun": lambda found: sum(not mention.pronoun for mention in found),
+    "nearest noun": lambda mentions: max(mention.end for mention in mentions if not mention.pronoun),
+    "first noun": lambda mentions: -min(mention.start for mention in mentions if not mention.pronoun),
+    "most frequent noun": lambda mentions: sum(not mention.pronoun for mention in mentions),
     "last subject": _subject,
 }
 """Baselines: each predicts the candidate whose mentions rank highest."""
@@ -124,7 +126,7 @@ HEURISTICS: dict[str, Callable[[Mentions], float]] = {
 
 def share(pronoun: Pronoun, rank: Callable[[Mentions], float]) -> float:
     """Return the probability that the highest-ranked candidate is the antecedent: 1 or 0, or a fraction for ties."""
-    ranks = {referent: rank(found) for referent, found in pronoun.candidates.items()}
+    ranks = {referent: rank(mentions) for referent, mentions in pronoun.candidates.items()}
     best = [referent for referent, value in ranks.items() if value == max(ranks.values())]
     return (pronoun.antecedent in best) / len(best)
 

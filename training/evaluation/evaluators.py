@@ -58,7 +58,7 @@ ANSWERED = 200
 class Evaluator(ABC):
     """Base of both tasks: held-out loss, and attention maps of the same few examples."""
 
-    shown: str
+    described: str
     """Name of the output of `show`, for messages."""
     headline: str
     """Test metric by which TensorBoard compares runs."""
@@ -87,7 +87,7 @@ class Evaluator(ABC):
         measured: dict[str, float | None] = {f"val/{name}": value for name, value in loss.metrics().items()}
         summary = str(loss)
         scores: dict[str, float] = {}
-        with self.log.attempt(self.shown):
+        with self.log.attempt(self.described):
             scores = self.show(step)
         measured |= {f"val/{name}": value for name, value in scores.items()}
         summary += "".join(" | " + form.format(scores[name]) for name, form in SCORES.items() if name in scores)
@@ -189,7 +189,7 @@ class Evaluator(ABC):
 class TextEvaluator(Evaluator):
     """Language modelling: samples, and loss on the test splits."""
 
-    shown, headline = "samples", "loss"
+    described, headline = "samples", "loss"
 
     prepared: PreparedText
     model: GPT
@@ -229,7 +229,7 @@ class TextEvaluator(Evaluator):
 class PairEvaluator(Evaluator):
     """Translation: BLEU, chrF and exact match, sample translations, and baselines for the test scores."""
 
-    shown, headline = "translations and their scores", "chrf"
+    described, headline = "translations and their scores", "chrf"
 
     prepared: PreparedPairs
     model: EncoderDecoder
@@ -258,9 +258,9 @@ class PairEvaluator(Evaluator):
                 " (trainer.evaluate_sentences)"
             )
         self.log_cut("valid", cut, len(examples))
-        shown = [list(map(one_line, row)) for row in examples[: self.config.trainer.samples]]
-        self.log.markdown("samples", f"{table(COLUMNS, shown)}\n\n{signatures()}", step)
-        for source, reference, hypothesis in shown:
+        sample = [list(map(one_line, row)) for row in examples[: self.config.trainer.samples]]
+        self.log.markdown("samples", f"{table(COLUMNS, sample)}\n\n{signatures()}", step)
+        for source, reference, hypothesis in sample:
             self.log.line(f"  {source} → {hypothesis}  (reference: {reference})")
         return asdict(scores)
 
@@ -282,8 +282,8 @@ class PairEvaluator(Evaluator):
         self.log.detail(signatures())
         self.log.markdown(f"tables/scores.{split}", f"{report}\n\n{signatures()}", step)
         rest = f"\n\nThe first {SHOWN} of {len(examples):,}; all are in `translations.{split}.tsv`."
-        shown = table(COLUMNS, [list(map(one_line, row)) for row in examples[:SHOWN]]) + rest * (len(examples) > SHOWN)
-        self.log.markdown(f"tables/translations.{split}", shown, step)
+        text = table(COLUMNS, [list(map(one_line, row)) for row in examples[:SHOWN]]) + rest * (len(examples) > SHOWN)
+        self.log.markdown(f"tables/translations.{split}", text, step)
         tsv = "".join("\t".join(map(cell, row)) + "\n" for row in [COLUMNS, *examples])
         write_whole(self.run / f"translations.{split}.tsv", tsv.encode())
         return asdict(scores)

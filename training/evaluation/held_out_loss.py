@@ -78,11 +78,11 @@ def held_out_loss(
     split_bytes: int,
     lost_bytes: int = 0,
     processes: Processes = SINGLE,
-    each: Callable[[Batch, Tensor], None] | None = None,
+    on_batch: Callable[[Batch, Tensor], None] | None = None,
 ) -> HeldOutLoss:
     """Compute the loss of one full pass, which counts each token once. batches: this process's part of the split.
-    split_bytes, lost_bytes: `bytes` and `lost` of the prepared split. each: called with every batch and the losses of
-    its tokens in nats, [B, T]."""
+    split_bytes, lost_bytes: `bytes` and `lost` of the prepared split. on_batch: called with every batch and the losses
+    of its tokens in nats, [B, T]."""
     device = next(model.parameters()).device
 
     def part() -> tuple[list[float], int]:
@@ -91,8 +91,8 @@ def held_out_loss(
             here = batch.to(device)
             of_tokens = token_losses(model, here.model_inputs, here.targets)
             losses.append(HostCopy(of_tokens.sum()))
-            if each is not None:
-                each(batch, of_tokens)
+            if on_batch is not None:
+                on_batch(batch, of_tokens)
             tokens += batch.target_tokens
         return [loss.values() for loss in losses], tokens
 

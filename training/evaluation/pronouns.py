@@ -111,10 +111,10 @@ def pronoun_report(
     }
     for story in stories:
         text = story["text"]
-        found = zip(turns(story, text), story["turn_questions"], strict=True)
-        asked["pronouns"][1].extend(answer_choice(story, turn, question) for turn, question in found if question)
+        questions = zip(turns(story, text), story["turn_questions"], strict=True)
+        asked["pronouns"][1].extend(answer_choice(story, turn, question) for turn, question in questions if question)
         asked["pronouns_contested"][1].extend(choice(story, p) for p in pronouns(story, text) if p.contested)
-    scores = {key: score_pronouns(model, tokenizer, found) for key, (_, found) in asked.items()}
+    scores = {key: score_pronouns(model, tokenizer, questions) for key, (_, questions) in asked.items()}
     known = {key: score for key, score in scores.items() if score is not None}
     if not known:
         return f"{split}: no pronoun scored, no story fits model.context={model.config.context}", "", {}

@@ -148,7 +148,7 @@ class CompiledLoss(TrainingLoss):
                 loss, gradients = self.computed(batch.select(part), targets)
                 total += loss
                 wide = [gradient.float() for gradient in gradients]
-                sums = [one + other for one, other in zip(sums, wide, strict=True)] if sums else wide
+                sums = [first + second for first, second in zip(sums, wide, strict=True)] if sums else wide
         return total, sums
 
     def compile_update(self, optimizer: Optimizer, processes: Processes) -> None:

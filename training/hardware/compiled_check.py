@@ -62,7 +62,7 @@ class Difference:
 
 
 def largest_difference(
-    names: Sequence[str], found: tuple[Tensor, Sequence[Tensor]], expected: tuple[Tensor, Sequence[Tensor]]
+    names: Sequence[str], actual: tuple[Tensor, Sequence[Tensor]], expected: tuple[Tensor, Sequence[Tensor]]
 ) -> Difference | None:
     """Compare losses and gradients. The error of a gradient g with respect to r is |g - r| / |r|, but see `_FLOOR`;
     infinite if only g is not finite. None if something expected is not finite.
@@ -70,14 +70,14 @@ def largest_difference(
     A matrix is compared in a few parts: the gradients of queries and keys are a small part of that of
     `query_key_value`.
     """
-    (loss, gradients), (expected_loss, references) = found, expected
+    (loss, gradients), (expected_loss, references) = actual, expected
     parts = [
-        (name, one, other)
+        (name, part, other)
         for name, gradient, reference in zip(names, gradients, references, strict=True)
-        for one, other in zip(_in_parts(gradient), _in_parts(reference), strict=True)
+        for part, other in zip(_in_parts(gradient), _in_parts(reference), strict=True)
     ]
     numbers = torch.stack(
-        [torch.stack([(one.float() - other.float()).norm(), other.float().norm()]) for _, one, other in parts]
+        [torch.stack([(part.float() - other.float()).norm(), other.float().norm()]) for _, part, other in parts]
     ).tolist()  # one transfer from the device
     sizes = [other.numel() for _, _, other in parts]
     mean_square = sum(norm**2 for _, norm in numbers) / max(1, sum(sizes))

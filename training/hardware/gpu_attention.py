@@ -206,8 +206,8 @@ def _seen(config: TrainConfig, hardware: Hardware) -> str:
         if names is None:
             return f"{training_attention(config.model, hardware)} (selected by torch; the profiler is unavailable)"
     families = ("flash", "fmha", "sdpa", "attention", "attn")
-    found = [name for name in names if any(family in name.lower() for family in families)]
-    return f"{', '.join(found or names)} (recorded by the profiler)"
+    matches = [name for name in names if any(family in name.lower() for family in families)]
+    return f"{', '.join(matches or names)} (recorded by the profiler)"
 
 
 def kernels_of(work: Callable[[], None]) -> list[str] | None:

@@ -111,8 +111,8 @@ class Muon(MomentumOptimizer):
             turned = with_equal_columns(turned)
         scale = (turned.shape[2] / turned.shape[1]) ** 0.5
         return [
-            each if matrix.shape[0] <= matrix.shape[1] else each.t() * scale
-            for matrix, each in zip(matrices, turned.unbind(), strict=True)
+            update if matrix.shape[0] <= matrix.shape[1] else update.t() * scale
+            for matrix, update in zip(matrices, turned.unbind(), strict=True)
         ]
 
 

@@ -1,4 +1,4 @@
-"""Where each parameter of a model is in a flat tensor that contains all of them."""
+"""Layout of a flat tensor that contains all parameters of a model, section by section."""
 
 from __future__ import annotations
 

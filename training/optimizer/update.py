@@ -65,7 +65,9 @@ class Optimizer:
         if scion:
             self.optimizers.append(Scion(scion_groups(config, weights.matrices(OUTER)), lr=config.embedding_lr))
             self.parts.append(OptimizerPart((OUTER,), matrices=True, state=Scion.state_names))
-        weights.update_in([p for each in self.optimizers for group in each.param_groups for p in group["params"]])
+        weights.update_in(
+            [p for optimizer in self.optimizers for group in optimizer.param_groups for p in group["params"]]
+        )
 
     @property
     def learning_rate(self) -> float:
@@ -105,7 +107,9 @@ class Optimizer:
         factor, averaging = numbers[0], numbers[1]
         if self.clip:
             # A gradient longer than `clip` is scaled down to it, so that one strange batch cannot undo many steps.
-            parameters = [p for each in self.optimizers for group in each.param_groups for p in group["params"]]
+            parameters = [
+                p for optimizer in self.optimizers for group in optimizer.param_groups for p in group["params"]
+            ]
             gradients = [p.grad for p in parameters if p.grad is not None]
             torch._foreach_mul_(gradients, (self.clip / (norm + 1e-6)).clamp(max=1.0))
         for optimizer in self.optimizers:
@@ -153,8 +157,8 @@ def update_groups(optimizer: StatefulOptimizer, factor: Rate = 1.0, **more: Any)
         parameters = group["params"]
         if parameters:  # there may be fewer matrices than processes that share them
             gradients = [p.grad for p in parameters]
-            own = [next(states) for _ in parameters]
-            optimizer.update(group, group["lr"] * factor, parameters, gradients, own, **more)
+            tensors = [next(states) for _ in parameters]
+            optimizer.update(group, group["lr"] * factor, parameters, gradients, tensors, **more)
 
 
 def scion_groups(config: OptimConfig, matrices: Mapping[str, Tensor]) -> list[Group]:

@@ -15,7 +15,7 @@ def check_same(what: str, value: Callable[[], object], processes: Processes) -> 
         return
     values = processes.gather(lambda: (value(), socket.gethostname()))
     expected, main = values[0]
-    others = sorted({f"{name} (process {rank})" for rank, (each, name) in enumerate(values) if each != expected})
+    others = sorted({f"{name} (process {rank})" for rank, (other, name) in enumerate(values) if other != expected})
     if others:
         raise UserError(
             f"{what} of {', '.join(others)} differ from {main} (process 0): give all machines the same files and the"

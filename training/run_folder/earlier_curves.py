@@ -38,13 +38,13 @@ class EarlierPoints:
             for path in self.files:
                 self._rewrite(path, lambda point: point not in doomed)
 
-    def _rewrite(self, path: Path, kept: Callable[[Point], bool]) -> None:
-        """Delete the points of a file that are not `kept`, if any, and note the others."""
+    def _rewrite(self, path: Path, keeps: Callable[[Point], bool]) -> None:
+        """Delete the points of a file for which `keeps` is false, if any, and note the others."""
         try:
             content = path.read_bytes()
             records: list[bytes] = []
             for record, event in read_records(content):
-                values = [value for value in event.summary.value if kept((value.tag, event.step))]
+                values = [value for value in event.summary.value if keeps((value.tag, event.step))]
                 self.hashes |= {(value.tag, event.step): content_hash(value) for value in values}
                 if len(values) == len(event.summary.value):
                     records.append(record)

@@ -51,7 +51,7 @@ def read_origin(init_from: str) -> Origin:
 
 def inherited(config: TrainConfig, origin: Origin) -> TrainConfig:
     """Return the config with the origin's model and tokenizer. Windows of a model of transformers may be shorter."""
-    own = {name: getattr(config.model, name) for name in OWN}
+    overrides = {name: getattr(config.model, name) for name in OWN}
     if origin.pretrained is not None:
-        own["context"] = min(config.model.context, origin.model.context)
-    return replace(config, model=replace(origin.model, **own), tokenizer=origin.tokenizer)
+        overrides["context"] = min(config.model.context, origin.model.context)
+    return replace(config, model=replace(origin.model, **overrides), tokenizer=origin.tokenizer)

@@ -60,7 +60,11 @@ def starting_point(config: TrainConfig, processes: Processes = SINGLE) -> Iterat
     the other run cannot be read.
     """
     with locked_start(config) if processes.is_main else nullcontext(StartingPoint(config)) as start:
-        files = None if start.tokenizers is None else [(each.model, each.suffix) for each in start.tokenizers]
+        files = (
+            None
+            if start.tokenizers is None
+            else [(tokenizer.model, tokenizer.suffix) for tokenizer in start.tokenizers]
+        )
         config, run, files = processes.broadcast(lambda: (start.config, start.run, files))
         if not processes.is_main:
             tokenizers = None if files is None else [tokenizer_from(*file) for file in files]

@@ -143,7 +143,7 @@ class NoLog(RunLog):
     def scalars(self, values: Mapping[str, float | None], step: int) -> None:
         """Write nothing."""
 
-    def show(self, shown: Summary, step: int, events: EventFile | None = None) -> None:
+    def show(self, values: Summary, step: int, events: EventFile | None = None) -> None:
         """Write nothing."""
 
     def metrics(self, record: dict) -> None:

@@ -116,7 +116,7 @@ def named_runs(name: str, checkpoint: str) -> list[tuple[Path, str]]:
     names = [name] if "," not in name or expanded(name).exists() else name.split(",")
     if not all(names):
         raise UserError(f"{name}: one of the names is empty; write runs/A,runs/B")
-    return [run_and_checkpoint(expanded(each), checkpoint) for each in names]
+    return [run_and_checkpoint(expanded(path), checkpoint) for path in names]
 
 
 def similar_run(run: Path) -> str:

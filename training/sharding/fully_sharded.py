@@ -33,10 +33,10 @@ from training.optimizer.parameter_layout import HIDDEN, SECTIONS, layout_of
 from training.optimizer.weights_gradients_ema import complete, trained_parameters
 from training.processes.single_process import Processes
 from training.run_folder.loaded_run import Model
-from training.sharding.sharded_weights import DividedWeights, Named, Parts
+from training.sharding.sharded_weights import Named, Parts, ShardedWeights
 
 
-class FullyShardedWeights(DividedWeights):
+class FullyShardedWeights(ShardedWeights):
     """Each process keeps and updates some rows of every parameter."""
 
     lockstep = True
@@ -130,17 +130,17 @@ class FullyShardedWeights(DividedWeights):
         return whole.full_tensor()
 
     @torch.no_grad()
-    def whole(self, kind: str, own: list[Tensor], *, matrices: bool = False) -> Named:
-        """As in DividedWeights."""
+    def whole(self, kind: str, shards: list[Tensor], *, matrices: bool = False) -> Named:
+        """As in ShardedWeights."""
         tensors: Named = {}
-        for name, rows in zip(self.single.names(kind), own, strict=True):
+        for name, rows in zip(self.single.names(kind), shards, strict=True):
             collected = self._collected(name, rows)
             if self.processes.is_main:
                 tensors[name] = collected.cpu()
         return tensors
 
     def parts_of(self, kind: str, named: Named, *, matrices: bool = False) -> Callable[[int], list[Tensor]]:
-        """As in DividedWeights."""
+        """As in ShardedWeights."""
         names, world = self.single.names(kind), self.processes.world
         if any(named[name].shape != self.single.shapes[name] for name in names):
             raise ValueError("the state is of other parameters")

@@ -1,4 +1,4 @@
-"""Base of the forms of `Weights` of which each process keeps and updates only a part.
+"""Base class of sharded weights: each process stores and updates one shard.
 
 A checkpoint does not show how the weights were divided: the main process collects all parts and saves the same format
 as a single process, and every process loads its part from it. So a run may be resumed with another number of processes
@@ -27,7 +27,7 @@ Parts = dict[str, list[Tensor]]
 """By section: the tensors of this process that the optimiser updates, or other tensors of their shapes."""
 
 
-class DividedWeights(Weights):
+class ShardedWeights(Weights):
     """Each process updates only `own_masters`. All methods that concern the whole are collective."""
 
     divided = True
@@ -46,10 +46,10 @@ class DividedWeights(Weights):
         """Whole optimiser states, likewise."""
 
     @abstractmethod
-    def whole(self, kind: str, own: list[Tensor], *, matrices: bool = False) -> Named:
+    def whole(self, kind: str, shards: list[Tensor], *, matrices: bool = False) -> Named:
         """Collect the parameters of a section on the CPU of the main process; elsewhere the result is empty.
 
-        own: tensors in the order of `updated(kind)`, or, with `matrices`, in that of `matrices(kind)`.
+        shards: tensors in the order of `updated(kind)`, or, with `matrices`, in that of `matrices(kind)`.
         """
 
     @abstractmethod
@@ -156,14 +156,16 @@ class DividedWeights(Weights):
     def saved_states(self, states: list[State], part: OptimizerPart) -> list[State]:
         """As in Weights; empty except in the main process."""
         saved: list[State] = []
-        for kind, own in self._by_kind(states, part).items():
-            named = {key: self.whole(kind, [state[key] for state in own], matrices=part.matrices) for key in part.state}
+        for kind, shards in self._by_kind(states, part).items():
+            named = {
+                key: self.whole(kind, [state[key] for state in shards], matrices=part.matrices) for key in part.state
+            }
             if not self.processes.is_main:
                 continue
             if part.matrices:
                 saved += [{key: named[key][name] for key in part.state} for name in self.single.names(kind)]
             else:
-                rest = own[0] if own else {"step": torch.zeros(())}
+                rest = shards[0] if shards else {"step": torch.zeros(())}
                 saved.append(rest | {key: self._section(kind, named[key]) for key in part.state})
         return saved
 
@@ -184,12 +186,12 @@ class DividedWeights(Weights):
         if not processes.broadcast(lambda: saved is not None):
             return
         counts = processes.broadcast(lambda: [float(state.get("step", 0.0)) for state in saved or ()])
-        for number, (kind, own) in enumerate(self._by_kind(optimizer.state_dict(), part).items()):
+        for number, (kind, shards) in enumerate(self._by_kind(optimizer.state_dict(), part).items()):
             for key in part.state:
                 named = {} if saved is None else self._loaded_state(saved, part, kind, key)
-                self._scatter(kind, named, [state[key] for state in own], matrices=part.matrices)
+                self._scatter(kind, named, [state[key] for state in shards], matrices=part.matrices)
             if not part.matrices:
-                for state in own:
+                for state in shards:
                     state["step"].fill_(counts[number])
 
     def _by_kind(self, states: list[State], part: OptimizerPart) -> dict[str, list[State]]:

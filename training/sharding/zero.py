@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from training.optimizer.parameter_layout import SECTIONS, layout_of
 from training.optimizer.weights_gradients_ema import trained_parameters
 from training.processes.single_process import Processes
-from training.sharding.sharded_weights import DividedWeights, Named
+from training.sharding.sharded_weights import Named, ShardedWeights
 
 
-class ZeroWeights(DividedWeights):
+class ZeroWeights(ShardedWeights):
     """Whole compute copy and gradient; a share of everything else. In float32 the compute copy contains the masters."""
 
     def __init__(
@@ -60,10 +60,10 @@ class ZeroWeights(DividedWeights):
         """As in Weights."""
         (master,) = self.own_masters[kind]
         assert master.grad is not None
-        found = self.layout.rows(kind, self.processes.rank, master)
+        rows = self.layout.rows(kind, self.processes.rank, master)
         for name, gradient in self.layout.rows(kind, self.processes.rank, master.grad).items():
-            found[name].grad = gradient
-        return found
+            rows[name].grad = gradient
+        return rows
 
     @torch.no_grad()
     def sum_gradients(self, processes: Processes) -> None:
@@ -75,7 +75,7 @@ class ZeroWeights(DividedWeights):
 
     @torch.no_grad()
     def exchange_weights(self) -> None:
-        """As in DividedWeights."""
+        """As in ShardedWeights."""
         self._compute(self.flat_computing, self.own_masters)
 
     def _compute(self, flat: Tensor, parts: dict[str, list[Tensor]]) -> None:
@@ -100,19 +100,19 @@ class ZeroWeights(DividedWeights):
         finally:
             self.compute_with(self.flat_computing)
 
-    def whole(self, kind: str, own: list[Tensor], *, matrices: bool = False) -> Named:
-        """As in DividedWeights."""
+    def whole(self, kind: str, shards: list[Tensor], *, matrices: bool = False) -> Named:
+        """As in ShardedWeights."""
         if matrices:
             share = torch.zeros_like(self.own_masters[kind][0])
-            for view, rows in zip(self.layout.rows(kind, self.processes.rank, share).values(), own, strict=True):
+            for view, rows in zip(self.layout.rows(kind, self.processes.rank, share).values(), shards, strict=True):
                 view.copy_(rows)
         else:
-            (share,) = own
+            (share,) = shards
         shares = self.processes.gather_tensors(share)
         return self.layout.named(kind, torch.cat(shares)) if shares else {}
 
     def parts_of(self, kind: str, named: Named, *, matrices: bool = False) -> Callable[[int], list[Tensor]]:
-        """As in DividedWeights."""
+        """As in ShardedWeights."""
         section = self.layout.sections[kind]
         flat = torch.zeros(section.stop - section.start)
         for name, view in self.layout.named(kind, flat).items():

@@ -160,8 +160,8 @@ def race(t: Teller, c: Chooser) -> tuple[str, ...]:
     fast, slow = (thing(c, noun(name), 0.4, COLORS) for name in names)
     goal = c.pick(("river", "lake", "mountain", "village"))
     place = c.pick(("forest", "farm", "park"))
-    one, other = (fast, slow) if c.chance(0.5) else (slow, fast)
-    t.tell(t.doing(one, "meet", other, at(place)), "", "one day")
+    first, other = (fast, slow) if c.chance(0.5) else (slow, fast)
+    t.tell(t.doing(first, "meet", other, at(place)), "", "one day")
     t.tell(t.comparing(fast, "fast", slow))
     t.joined(t.doing(fast, "go to", toward=goal, modality="want"), "so", t.doing(fast, "run", again=True))
     if c.chance(0.5):

@@ -1,1 +1,1 @@
-"""What a file of rows is: dialects of tables, and formats of translators and subtitles."""
+"""File formats of rows: dialects of tables, and formats of translators and subtitles."""

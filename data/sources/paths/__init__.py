@@ -1,1 +1,1 @@
-"""What a path leads to: which files belong together, and which are of another kind."""
+"""Recognise files by name and content: those that belong together, and those that are no data."""

@@ -39,12 +39,12 @@ def prepared(
 
 def pairs_in(batch: Batch, data: PreparedPairs) -> list[tuple[str, str]]:
     """Return the sentence pairs of a batch, decoded from its tensors."""
-    found = []
+    result = []
     for source, target in zip(batch.source.tolist(), batch.targets.tolist(), strict=True):
-        found.append(
+        result.append(
             (data.source_tokenizer.decode(source), data.target_tokenizer.decode([t for t in target if t != IGNORED]))
         )
-    return found
+    return result
 
 
 @pytest.mark.parametrize("sampling", [0.0, 0.3])
@@ -123,9 +123,9 @@ def test_resumed_stream_is_exact(tmp_path: Path, pairs_config, sampling: float, 
         resumed.load_state_dict(stream.state_dict())
         state = stream.state_dict()
         for _ in range(6):
-            expected, found = stream.next_batch(), resumed.next_batch()
-            assert torch.equal(expected.inputs, found.inputs)
-            assert torch.equal(expected.source, found.source)
+            expected, result = stream.next_batch(), resumed.next_batch()
+            assert torch.equal(expected.inputs, result.inputs)
+            assert torch.equal(expected.source, result.source)
         stream.load_state_dict(state)
 
 
@@ -137,8 +137,8 @@ def test_processes_share_an_epoch_without_overlap(tmp_path: Path, pairs_config) 
     while alone.epoch < 2:
         expected = [batch.source for batch in alone.share(5)]
         shares = [stream.share(5, rank, 3) for rank, stream in enumerate(streams)]
-        found = [shares[number % 3][number // 3].source for number in range(5)]
-        assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
+        result = [shares[number % 3][number // 3].source for number in range(5)]
+        assert all(torch.equal(a, b) for a, b in zip(expected, result, strict=True))
         assert all(stream.state_dict() == alone.state_dict() for stream in streams)
 
 

@@ -99,9 +99,9 @@ def test_documents_are_permuted_in_every_epoch_and_stay_whole() -> None:
         assert batch.rows is not None
         assert text[batch.rows[0]] == ring[0]
         ends = [*(place for place, token in enumerate(ring) if token == eos), len(ring) + ring.index(eos)]
-        found = [(ring + ring)[a + 1 : b] for a, b in itertools.pairwise(ends)]
-        assert sorted(found) == sorted(documents)
-        followers |= {(found + found)[found.index(documents[0]) + 1][0]}
+        result = [(ring + ring)[a + 1 : b] for a, b in itertools.pairwise(ends)]
+        assert sorted(result) == sorted(documents)
+        followers |= {(result + result)[result.index(documents[0]) + 1][0]}
     assert len(followers) > 3
 
 
@@ -114,8 +114,8 @@ def test_processes_share_an_epoch_without_overlap() -> None:
         expected = [batch.inputs for batch in alone.share(4)]
         shares = [stream.share(4, rank, 3) for rank, stream in enumerate(streams)]
         assert [len(share) for share in shares] == [2, 1, 1]
-        found = [shares[0][0], shares[1][0], shares[2][0], shares[0][1]]
-        assert all(torch.equal(a, b.inputs) for a, b in zip(expected, found, strict=True))
+        result = [shares[0][0], shares[1][0], shares[2][0], shares[0][1]]
+        assert all(torch.equal(a, b.inputs) for a, b in zip(expected, result, strict=True))
         assert all(stream.state_dict() == alone.state_dict() for stream in streams)
 
 
@@ -154,17 +154,17 @@ def test_overlapping_windows_predict_every_token_once_from_enough_context(
 ) -> None:
     """Guards against tokens that count twice or never, and against the context of windows that do not overlap."""
     tokens = numbered(length)
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
     for batch in sliding_windows(tokens, 4, context, stride):
         assert batch.rows is not None
         for start, inputs, targets in zip(batch.rows, batch.inputs, batch.targets, strict=True):
             for place in (targets != IGNORED).nonzero().flatten().tolist():
                 assert inputs[: place + 1].tolist() == list(range(start, start + place + 1))
-                assert int(targets[place]) not in found
-                found[int(targets[place])] = place + 1
-    assert sorted(found) == list(range(1, length))
+                assert int(targets[place]) not in result
+                result[int(targets[place])] = place + 1
+    assert sorted(result) == list(range(1, length))
     least = min(context, length - 1) - stride
-    assert all(seen > least or seen == token for token, seen in found.items())
+    assert all(seen > least or seen == token for token, seen in result.items())
 
 
 def test_a_part_of_a_text_is_spread_over_all_of_it() -> None:

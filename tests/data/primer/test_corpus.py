@@ -193,11 +193,11 @@ def test_novel_combinations_are_new_but_their_parts_are_not() -> None:
         return row, combinations, texts
 
     data = [row for _, row in sorted(distinct(draw, ENOUGH), key=itemgetter(0))]
-    trained = {found for row in data if row["split"] == "train" for found in made_of[row["source"]]}
+    trained = {result for row in data if row["split"] == "train" for result in made_of[row["source"]]}
     novel = [made_of[row["source"]] for row in data if row["split"] == "novel"]
     assert len(novel) == quotas(ENOUGH)["novel"]
-    assert all(any(held_out(found) for found in combinations) for combinations in novel)
-    assert not trained & {found for combinations in novel for found in combinations if held_out(found)}
+    assert all(any(held_out(result) for result in combinations) for combinations in novel)
+    assert not trained & {result for combinations in novel for result in combinations if held_out(result)}
     assert all(parts(combinations) <= parts(trained) for combinations in novel)
 
 
@@ -205,7 +205,7 @@ def test_novel_combinations_are_new_but_their_parts_are_not() -> None:
 def test_antecedents_are_a_pronoun_and_an_earlier_noun_phrase(kind: str) -> None:
     """Guards against swapped or shifted spans, which would invalidate the scores of heads."""
     source, _ = SIDES[kind]
-    found = 0
+    result = 0
     for row in some(kind, 1500):
         for a, b, c, d in row["antecedents"]:
             pronoun, noun_phrase = row[source][a:b].lower(), row[source][c:d]
@@ -213,8 +213,8 @@ def test_antecedents_are_a_pronoun_and_an_earlier_noun_phrase(kind: str) -> None
             assert d <= a
             assert noun_phrase.lower() not in PRONOUNS
             assert re.fullmatch(r"[A-Za-z' ]+", noun_phrase)
-            found += 1
-    assert found > (200 if kind == "sentences" else 4000)
+            result += 1
+    assert result > (200 if kind == "sentences" else 4000)
 
 
 def test_preference_antecedent_is_not_positional() -> None:

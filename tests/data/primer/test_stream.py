@@ -60,8 +60,8 @@ def test_a_process_imports_the_corpus_and_no_more() -> None:
 
 def test_a_process_that_fails_is_an_error_that_says_so(capfd: pytest.CaptureFixture[str]) -> None:
     """Guards against waiting forever for a failed process."""
-    with closing(drawn("poems", sentence_row, 0, 2)) as found, pytest.raises(DataError, match="corpus ended"):
-        next(found)
+    with closing(drawn("poems", sentence_row, 0, 2)) as result, pytest.raises(DataError, match="corpus ended"):
+        next(result)
     assert "poems" in capfd.readouterr().err
 
 

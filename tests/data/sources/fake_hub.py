@@ -82,9 +82,9 @@ class _Handler(BaseHTTPRequestHandler):
         name, what, revision, folder = match.groups()
         if name not in self.hub.datasets:
             return self._missing("RepoNotFound")
-        if (found := self.hub.found(name, revision or "main")) is None:
+        if (result := self.hub.found(name, revision or "main")) is None:
             return self._missing("RevisionNotFound")
-        key, files = found
+        key, files = result
         if what == "tree":
             deep = parse_qs(url.query).get("recursive") == ["True"]
             return self._json(_entries(files, (folder or "").strip("/"), deep))
@@ -95,10 +95,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"_id": "1", "id": name, "sha": key, "private": False, "tags": [], "siblings": listed})
 
     def _file(self, name: str, revision: str, path: str) -> None:
-        found = self.hub.found(name, revision)
-        if found is None or path not in found[1]:
-            return self._missing("EntryNotFound" if found else "RevisionNotFound")
-        key, files = found
+        result = self.hub.found(name, revision)
+        if result is None or path not in result[1]:
+            return self._missing("EntryNotFound" if result else "RevisionNotFound")
+        key, files = result
         content, status, headers = files[path], 200, {"X-Repo-Commit": key, "ETag": f'"{_digest(files[path])}"'}
         if (span := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")) is not None:
             first, last = int(span[1]), min(int(span[2] or len(content)), len(content) - 1)

@@ -25,10 +25,10 @@ def test_rows_are_written_without_holding_them_in_memory(tmp_path: Path) -> None
             yield {"source": f"{n} {text}", "target": str(n)}
 
     for count, text in ((100_000, "x" * 300), (30, "y" * 1_000_000)):
-        found = arrow_table(rows(count, text), tmp_path / f"{count}.arrow", "reading")
+        result = arrow_table(rows(count, text), tmp_path / f"{count}.arrow", "reading")
         held = max(held, pyarrow.total_allocated_bytes() - before)
-        assert len(found) == count
-        assert found[count - 1] == {"source": f"{count - 1} {text}", "target": str(count - 1)}
+        assert len(result) == count
+        assert result[count - 1] == {"source": f"{count - 1} {text}", "target": str(count - 1)}
     assert held < 8_000_000
 
 

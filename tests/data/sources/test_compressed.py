@@ -123,8 +123,8 @@ def test_archive_paths_stay_inside_the_cache(tmp_path: Path, text_config: Config
         tar.addfile(link)
     with pytest.raises(DataError, match=r"no data files|empty"):
         load_rows(text_config(tmp_path / "b.tar"), "gpt")
-    found = {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")}
-    assert found == {"a.zip", "b.tar", "cache"}
+    result = {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")}
+    assert result == {"a.zip", "b.tar", "cache"}
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz", "a.txt.zst", "a.zip", "a.tar.gz"])

@@ -47,9 +47,9 @@ def test_suggested_encoding_reads_the_text(tmp_path: Path, text_config: Config, 
     """Guards against training on NUL characters, and against advice that damages the text: both the setting and the
     command of the message give the text."""
     book = write(tmp_path / "my book.txt", ("only ASCII\n" * 20 + text * 50).encode(encoding))
-    with pytest.raises(DataError, match=r"my book.txt.*: not UTF-8.*it looks like") as found:
+    with pytest.raises(DataError, match=r"my book.txt.*: not UTF-8.*it looks like") as result:
         load_rows(text_config(book), "gpt")
-    setting, command = re.search(r"data.encoding=(\S+), or convert it: (.*)", str(found.value)).groups()
+    setting, command = re.search(r"data.encoding=(\S+), or convert it: (.*)", str(result.value)).groups()
     expected = book.read_bytes().decode(encoding)
     config = text_config(book, encoding=setting)
     assert "".join(texts(config) + texts(config, "valid")) == expected
@@ -92,9 +92,9 @@ def test_damaged_utf8_is_not_taken_for_another_encoding(tmp_path: Path, text_con
     off."""
     for damaged in (JAPANESE.encode() * 9 + b"a \xff b\n" + JAPANESE.encode() * 9, JAPANESE.encode()[:-2]):
         book = write(tmp_path / "my book.txt", damaged)
-        with pytest.raises(DataError, match=r"not UTF-8 .* but the text around it is; to remove") as found:
+        with pytest.raises(DataError, match=r"not UTF-8 .* but the text around it is; to remove") as result:
             load_rows(text_config(book), "gpt")
-        subprocess.run(str(found.value).rpartition(": ")[2], shell=True, cwd=tmp_path, check=False)
+        subprocess.run(str(result.value).rpartition(": ")[2], shell=True, cwd=tmp_path, check=False)
         assert (tmp_path / "my book.fixed.txt").read_bytes() == damaged.decode(errors="ignore").encode()
 
 
@@ -111,9 +111,9 @@ def test_a_mark_of_utf8_before_another_encoding(tmp_path: Path, text_config: Con
     """Guards against a dead end: the message named data.encoding, which the mark overruled."""
     text = (FRENCH if encoding == "cp1252" else JAPANESE) * 50
     book = write(tmp_path / "a.txt", codecs.BOM_UTF8 + text.encode(encoding))
-    with pytest.raises(DataError, match=rf"it looks like {encoding} .*data.encoding={encoding}") as found:
+    with pytest.raises(DataError, match=rf"it looks like {encoding} .*data.encoding={encoding}") as result:
         load_rows(text_config(book), "gpt")
     config = text_config(book, encoding=encoding)
     assert "".join(texts(config) + texts(config, "valid")) == text
-    subprocess.run(str(found.value).rpartition(": ")[2], shell=True, cwd=tmp_path, check=True)
+    subprocess.run(str(result.value).rpartition(": ")[2], shell=True, cwd=tmp_path, check=True)
     assert (tmp_path / "a.utf8.txt").read_text("utf-8") == text

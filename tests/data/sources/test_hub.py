@@ -106,8 +106,8 @@ def test_offline_the_local_copy_is_used(books: Hub, call: Call) -> None:
 def documented() -> list[str]:
     """Return the commands of README and docs that train on a dataset of the hub."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    found = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
-    return sorted({line for line in found if line.startswith("python train.py") and "data=hub" in line})
+    result = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    return sorted({line for line in result if line.startswith("python train.py") and "data=hub" in line})
 
 
 def copy_of(command: list[str]) -> tuple[str, Files]:

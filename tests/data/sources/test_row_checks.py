@@ -63,9 +63,9 @@ def test_a_side_with_few_different_texts_is_a_warning(tmp_path: Path, pairs_conf
     """Guards the columns of domains, corpora and labels, which are the first ones of many tables."""
     names = ["ted" if n % 2 else "news" for n in range(len(PAIRS))]
     rows = [(name, b) if side == "source" else (a, name) for name, (a, b) in zip(names, PAIRS, strict=True)]
-    found = notes(pairs_config, rows, tmp_path)
+    result = notes(pairs_config, rows, tmp_path)
     wanted = f"train: warning: in 100 pairs the {side} has only 2 different values ('news', 'ted' …): is it"
-    assert any(note.startswith(wanted) for note in found)
+    assert any(note.startswith(wanted) for note in result)
     assert notes(pairs_config, rows[:10], tmp_path) == []
 
 

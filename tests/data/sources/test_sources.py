@@ -275,7 +275,7 @@ def test_nothing_is_read_beyond_max_rows_where_the_other_splits_have_their_own_f
     valid = write(tmp_path / f"valid.{kind}", '{"text": "three"}' if kind == "jsonl" else "three")
     config = text_config(tmp_path / "corpus", valid_path=str(valid), max_rows=2, streaming=streaming)
     rows = load_rows(config, "gpt")
-    assert {split: [row["text"] for row in found] for split, found in rows.items()} == {
+    assert {split: [row["text"] for row in result] for split, result in rows.items()} == {
         "train": ["one", "two"],
         "valid": ["three"],
     }

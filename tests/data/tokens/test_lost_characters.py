@@ -66,9 +66,9 @@ def prepared_text(folder: Path, text: str, tokenizer: TokenizerConfig, **data: o
     """Prepare a text whose last tenth is the validation split."""
     path = write(folder / "text.txt", text)
     config = DataConfig("text", str(path), cache=str(folder / "cache"), **data)  # type: ignore[arg-type]
-    found = prepare("gpt", config, tokenizer, 8, 0)
-    assert isinstance(found, PreparedText)
-    return found
+    result = prepare("gpt", config, tokenizer, 8, 0)
+    assert isinstance(result, PreparedText)
+    return result
 
 
 def test_a_run_of_unknown_characters_costs_what_its_bytes_cost(tmp_path: Path) -> None:
@@ -90,14 +90,14 @@ def test_a_run_of_unknown_characters_costs_what_its_bytes_cost(tmp_path: Path) -
 def test_an_unknown_language_costs_what_its_bytes_cost(tmp_path: Path) -> None:
     """Guards against an English model that is better at Japanese than at English: a line of it is one <unk>."""
     valid = write(tmp_path / "ja.txt", "これは日本語です。\n" * 40)
-    found = prepared_text(tmp_path, "abc de\n" * 400, TokenizerConfig("char"), valid_path=str(valid))
-    assert found.size("valid") == 1 + 40 * 2
-    nothing = HeldOutLoss(0.0, 80, found.bytes("valid"), found.lost("valid"))  # of a model that is sure of each <unk>
+    result = prepared_text(tmp_path, "abc de\n" * 400, TokenizerConfig("char"), valid_path=str(valid))
+    assert result.size("valid") == 1 + 40 * 2
+    nothing = HeldOutLoss(0.0, 80, result.bytes("valid"), result.lost("valid"))  # of a model that is sure of each <unk>
     assert nothing.bits_per_byte == pytest.approx(8 * 27 / 28)
-    assert any("valid: the tokenizer loses 90 % of the characters (360 of 400)" in note for note in found.notes)
+    assert any("valid: the tokenizer loses 90 % of the characters (360 of 400)" in note for note in result.notes)
     write(tmp_path / "ja.txt", "日本語" * 40)
-    found = prepared_text(tmp_path, "abc de\n" * 400, TokenizerConfig("char"), valid_path=str(valid))
-    assert any("valid: the tokenizer loses 100 % of the characters (120 of 120)" in note for note in found.notes)
+    result = prepared_text(tmp_path, "abc de\n" * 400, TokenizerConfig("char"), valid_path=str(valid))
+    assert any("valid: the tokenizer loses 100 % of the characters (120 of 120)" in note for note in result.notes)
 
 
 def test_a_lossless_tokenizer_keeps_its_bits_per_byte_to_the_last_digit(tmp_path: Path) -> None:

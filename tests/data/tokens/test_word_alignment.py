@@ -41,7 +41,7 @@ def test_every_link_of_a_content_word_survives(tokenizer: Tokenizer, sentences: 
         source, target = sentence.written()
         _, pieces = tokenizer.spans(source.text)
         _, others = tokenizer.spans(target.text)
-        found = set(project(alignment(source, target), pieces, others))
+        result = set(project(alignment(source, target), pieces, others))
         for word, start, end in source.words:
             if not (word.content and word.link):
                 continue
@@ -52,7 +52,7 @@ def test_every_link_of_a_content_word_survives(tokenizer: Tokenizer, sentences: 
                 theirs = {j for j, (s, e) in enumerate(others) if s < b and a < e}
                 assert mine
                 assert theirs
-                assert {(i, j) for i in mine for j in theirs} <= found, (source.text, target.text, word.text)
+                assert {(i, j) for i in mine for j in theirs} <= result, (source.text, target.text, word.text)
                 links += 1
     assert links > 3 * len(sentences)
 

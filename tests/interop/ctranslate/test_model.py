@@ -90,9 +90,9 @@ def test_a_gpt_of_every_flavour_has_our_logits_and_writes_our_text(
     peer = ctranslate2.Generator(str(tmp_path), intra_threads=1)
     tokens = torch.randint(tokenizer.vocab_size, (3, 24))
     written = [token for token in range(tokenizer.vocab_size) if token not in tokenizer.never_written]
-    found, expected = torch.from_numpy(np.array(peer.forward_batch(tokens.tolist()))), model(tokens)
-    torch.testing.assert_close(found[..., written], expected[..., written], rtol=1e-4, atol=1e-4)
-    assert bool((found[..., tokenizer.never_written] < -1e8).all())
+    outcome, expected = torch.from_numpy(np.array(peer.forward_batch(tokens.tolist()))), model(tokens)
+    torch.testing.assert_close(outcome[..., written], expected[..., written], rtol=1e-4, atol=1e-4)
+    assert bool((outcome[..., tokenizer.never_written] < -1e8).all())
 
     prompts = tokens[:, :3].tolist()
     greedy = SamplingConfig(temperature=0, max_tokens=20)
@@ -134,8 +134,8 @@ def test_a_translator_of_every_flavour_finds_our_hypotheses(
     logits[..., target.never_written] = float("-inf")
     labels = nn.functional.pad(written, (0, 1), value=target.eos_id)
     expected = logits.log_softmax(dim=-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
-    found = torch.tensor([result.log_probs for result in scores])
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    outcome = torch.tensor([result.log_probs for result in scores])
+    torch.testing.assert_close(outcome, expected, rtol=1e-4, atol=1e-4)
 
     assert hypotheses(peer, pieces, target) == ours(model, ended, mask, target)
 

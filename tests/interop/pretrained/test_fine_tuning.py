@@ -159,8 +159,8 @@ def check_engine(run: str, folder: Path) -> None:
     pieces = sentencepiece.SentencePieceProcessor(str(folder / "sentencepiece.source.model"))
     texts = lines(30, 3)
     limits = {"max_decoding_length": 20, "min_decoding_length": 0}
-    found = peer.translate_batch(pieces.encode(texts, out_type=str), beam_size=4, **limits)
-    for text, result in zip(texts, found, strict=True):
+    outcome = peer.translate_batch(pieces.encode(texts, out_type=str), beam_size=4, **limits)
+    for text, result in zip(texts, outcome, strict=True):
         ids = torch.tensor([[*source.encode(text), source.eos_id]])
         special = {"bos_id": target.bos_id, "eos_id": target.eos_id, "banned_ids": target.never_written}
         ((best,),) = beam_search(model, ids, torch.ones_like(ids).bool(), **special, beam_size=4, max_length=20)

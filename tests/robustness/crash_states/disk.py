@@ -81,13 +81,13 @@ def _state(
         return content[: len(content) - rest] + bytes(rest)
 
     def tree(folder: int) -> Tree:
-        found: Tree = {}
+        result: Tree = {}
         for name, inode in folders.get(folder, {}).items():
             if inode in inodes.folders:
-                found[name] = tree(inode)
+                result[name] = tree(inode)
             else:
-                found[name] = inodes.links[inode] if inode in inodes.links else content_of(inode)
-        return found
+                result[name] = inodes.links[inode] if inode in inodes.links else content_of(inode)
+        return result
 
     return tree(0)
 
@@ -108,10 +108,10 @@ def write(tree: Tree, folder: Path) -> None:
 
 def read(folder: Path) -> Tree:
     """Return the real files of a folder."""
-    found: Tree = {}
+    result: Tree = {}
     for path in folder.iterdir():
         if path.is_symlink():
-            found[path.name] = str(path.readlink())
+            result[path.name] = str(path.readlink())
         else:
-            found[path.name] = read(path) if path.is_dir() else path.read_bytes()
-    return found
+            result[path.name] = read(path) if path.is_dir() else path.read_bytes()
+    return result

@@ -42,8 +42,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
     base = tmp_path_factory.mktemp("traced")
     (base / "book.txt").write_text(BOOK, encoding="utf-8")
     command = [sys.executable, "-m", "tests.robustness.crash_states.scenarios", str(base)]
-    found = traced(command, base, base / "strace.log", environment() | {"BOOK": str(base / "book.txt")})
-    return {name: (*trace, base / name) for name, trace in found.items()}
+    result = traced(command, base, base / "strace.log", environment() | {"BOOK": str(base / "book.txt")})
+    return {name: (*trace, base / name) for name, trace in result.items()}
 
 
 class Wrong(AssertionError):
@@ -55,20 +55,20 @@ def checkpoints(folder: Path, final: Path) -> Result:
     checkpoint."""
     run = folder / "runs" / "run"
     try:
-        found = read_checkpoint(run, "last", with_state=True)
+        result = read_checkpoint(run, "last", with_state=True)
     except UserError as error:
         if "contains no checkpoint" in str(error):
             return None
         raise Wrong(str(error)) from error
-    if found.damaged:
-        raise Wrong(f"damaged: {found.damaged}")
-    assert found.state is not None
-    if found.weights["w"].tolist() != [found.step] * 40 or found.state["moments"].tolist() != [found.step] * 80:
-        raise Wrong(f"step {found.step} has the content of another")
-    progress = found.state["progress"]
+    if result.damaged:
+        raise Wrong(f"damaged: {result.damaged}")
+    assert result.state is not None
+    if result.weights["w"].tolist() != [result.step] * 40 or result.state["moments"].tolist() != [result.step] * 80:
+        raise Wrong(f"step {result.step} has the content of another")
+    progress = result.state["progress"]
     if progress["best_step"] is not None:
         before = read_checkpoint(run, "best")  # of the evaluation before, until a resume repairs the link
-        rewind(found.path, progress["best_step"], keep=0)
+        rewind(result.path, progress["best_step"], keep=0)
         best = read_checkpoint(run, "best")
         if before.damaged or best.damaged or best.step != progress["best_step"]:
             raise Wrong(f"the best step is {progress['best_step']}; the link says {before.step}, then {best.step}")
@@ -80,25 +80,25 @@ def checkpoints(folder: Path, final: Path) -> Result:
     early = [read_checkpoint(run, path.name) for path in sorted(run.glob("checkpoints/weights-*"))]
     if any(each.weights["w"].tolist() != [each.step] * 40 for each in early):
         raise Wrong("early weights are those of another step")
-    return found.step, progress["evaluated_step"], progress["best_step"], tuple(each.step for each in early)
+    return result.step, progress["evaluated_step"], progress["best_step"], tuple(each.step for each in early)
 
 
 def recordings(folder: Path, final: Path) -> Result:
     """The recorded steps; each must have its content."""
     run = folder / "run"
-    found = recorded_steps(run) if run.is_dir() else {}
-    for step, path in found.items():
+    result = recorded_steps(run) if run.is_dir() else {}
+    for step, path in result.items():
         weights = load(path).samples[0].weights["decoder", 0]
         if weights.tolist() != load(recorded_steps(final / "run")[step]).samples[0].weights["decoder", 0].tolist():
             raise Wrong(f"{path} has other content")
-    return tuple(found)
+    return tuple(result)
 
 
 def late_recordings(folder: Path, final: Path) -> Result:
     """Whether both recordings are there; until they are brought to the disk, they may be empty, but not wrong."""
-    found = recorded_steps(folder / "run") if (folder / "run").is_dir() else {}
+    result = recorded_steps(folder / "run") if (folder / "run").is_dir() else {}
     whole = 0
-    for step, path in found.items():
+    for step, path in result.items():
         with suppress(RecordingError):
             weights = load(path).samples[0].weights["decoder", 0]
             if weights.tolist() != load(recorded_steps(final / "run")[step]).samples[0].weights["decoder", 0].tolist():

@@ -74,11 +74,11 @@ def traced(command: list[str], base: Path, log: Path, env: dict[str, str]) -> di
     done = subprocess.run([*strace, *command], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     begin = "".join(f"\\x{byte:02x}" for byte in f"{MARK}begin ".encode())
-    found = {}
+    result = {}
     for part in re.split(rf"^.*{re.escape(begin)}", log.read_text(encoding="ascii"), flags=re.MULTILINE)[1:]:
         name = _text(part.partition('"')[0]).decode()
-        found[name] = parsed(part.partition("\n")[2], base / name)
-    return found
+        result[name] = parsed(part.partition("\n")[2], base / name)
+    return result
 
 
 _CALL = re.compile(r"^(\d+) +(\w+)\((.*)\) += (-?\d+)(?:<(.*?)>)?(?: .*)?$", re.DOTALL)
@@ -127,14 +127,14 @@ class _Reader:
 
     def paths(self, arguments: str) -> list[str]:
         """Return the absolute paths among the arguments of a call."""
-        found, folder = [], None
+        result, folder = [], None
         for match in re.finditer(rf"{_DESCRIPTOR.pattern}|{_TEXT.pattern}", arguments):
             if match[3] is None:
                 folder = _path(match[2])
             else:
-                found.append(str(Path(folder or self.root) / os.fsdecode(_text(match[3]))))
+                result.append(str(Path(folder or self.root) / os.fsdecode(_text(match[3]))))
                 folder = None
-        return found
+        return result
 
     def read(self, call: str, arguments: str, result: int) -> None:
         """Add the operation of one call."""

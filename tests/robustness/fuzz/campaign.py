@@ -90,7 +90,7 @@ def _batch(
     kind: str, strategy: hypothesis.strategies.SearchStrategy, tally: Counter[str], cases: int, seed: int, folder: Path
 ) -> None:
     """Run up to `cases` cases of one seed; print the simplest case with a fault, if there is one."""
-    found: dict[str, tuple[str, Verdict]] = {}
+    result: dict[str, tuple[str, Verdict]] = {}
     numbers = itertools.count()
 
     @hypothesis.seed(seed)
@@ -107,15 +107,15 @@ def _batch(
         verdict = judge(case.prepare, case.act, folder / f"{kind}-{next(numbers)}", getattr(case, "may_change", ()))
         if TRACE:
             print(f"{verdict.fault or verdict.code}: {verdict.detail[-300:]!r}\n   {repr(case)[:300]}", flush=True)
-        if not found:  # while hypothesis simplifies a case, it is one fault
+        if not result:  # while hypothesis simplifies a case, it is one fault
             tally[verdict.fault or ("refused" if verdict.code else "worked")] += 1
         if verdict.fault:
-            found["fault"] = repr(case), verdict
+            result["fault"] = repr(case), verdict
             raise Fault(verdict.fault)
 
     try:
         holds()
     except (Fault, HypothesisException):
-        case, verdict = found["fault"]
+        case, verdict = result["fault"]
         shown = case if len(case) < 3000 else f"{case[:1500]} … {case[-1500:]}"
         print(f"FAULT ({verdict.fault}) in {kind}:\n{shown}\n{verdict.detail[-3000:]}", file=sys.stderr, flush=True)

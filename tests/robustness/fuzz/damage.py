@@ -31,13 +31,13 @@ changes = st.lists(
 
 def places(tree: Any) -> list[tuple[Any, Any]]:
     """List every place of a tree as container and key."""
-    found, waiting = [], [tree]
+    result, waiting = [], [tree]
     while waiting:
         node = waiting.pop()
         for key in list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list | tuple) else ():
-            found.append((node, key))
+            result.append((node, key))
             waiting.append(node[key])
-    return found
+    return result
 
 
 def changed(tree: Any, todo: tuple[Change, ...]) -> Any:

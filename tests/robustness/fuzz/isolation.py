@@ -151,23 +151,23 @@ def _address_space() -> int:
 
 def snapshot(folder: Path) -> dict[str, str]:
     """Return every file below a folder with a hash of its content, and every link with its target."""
-    found = {}
+    result = {}
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(place, name)
             key = path.relative_to(folder).as_posix()
             if path.is_symlink():
-                found[key] = f"link to {os.readlink(path)}"  # noqa: PTH115 - the target may not be valid UTF-8
+                result[key] = f"link to {os.readlink(path)}"  # noqa: PTH115 - the target may not be valid UTF-8
             elif path.is_dir():
-                found[key] = "folder"
+                result[key] = "folder"
             elif path.is_file():
                 try:
-                    found[key] = hashlib.blake2b(path.read_bytes()).hexdigest()
+                    result[key] = hashlib.blake2b(path.read_bytes()).hexdigest()
                 except OSError as error:
-                    found[key] = str(error.strerror)
+                    result[key] = str(error.strerror)
             else:
-                found[key] = "neither file nor folder"
-    return found
+                result[key] = "neither file nor folder"
+    return result
 
 
 def _judged(report: dict, said: str, may_change: tuple[str, ...]) -> Verdict:

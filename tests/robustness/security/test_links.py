@@ -64,13 +64,13 @@ def together(name: str, kind: str, run: Path) -> list[list[str]]:
     """Return the entries that are replaced at the same time, for each start of a program."""
     if kind == "nothing":
         return [[]]
-    found = entries(run)
+    result = entries(run)
     if kind == "second name":
-        return [[each] for each in found if any(Path(each).match(pattern) for pattern in IN_PLACE)]
+        return [[each] for each in result if any(Path(each).match(pattern) for pattern in IN_PLACE)]
     if kind == "pipe":
-        return [[each] for each in found]
-    alone = [each for each in found if each.startswith(WRITES.get(name, "nothing"))]
-    rest = [each for each in found if each not in alone and "/" not in each]
+        return [[each] for each in result]
+    alone = [each for each in result if each.startswith(WRITES.get(name, "nothing"))]
+    rest = [each for each in result if each not in alone and "/" not in each]
     return [*([each] for each in alone), *([rest] if rest else [])]
 
 
@@ -113,12 +113,12 @@ def plant(path: Path, kind: str, victim: Path) -> None:
 
 def everything(folder: Path) -> dict[str, object]:
     """Return names, contents and times of what is in a folder."""
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
         content = path.read_bytes() if path.is_file() else None
-        found[str(path)] = (status.st_mode, status.st_ino, status.st_mtime_ns, content)
-    return found
+        result[str(path)] = (status.st_mode, status.st_ino, status.st_mtime_ns, content)
+    return result
 
 
 @contextmanager

@@ -41,12 +41,12 @@ def names(run: Path) -> list[str]:
 
 def steps(run: Path) -> list[int]:
     """Return the steps of the run's checkpoints, all of which must be complete."""
-    found = sorted((run / "checkpoints").glob("step-*"))
-    for checkpoint in found:
+    result = sorted((run / "checkpoints").glob("step-*"))
+    for checkpoint in result:
         step = checkpoint_step(checkpoint)
         assert load_weights(checkpoint)["w"].tolist() == [float(step)] * 3
         assert load_state(checkpoint)["of"] == step
-    return [checkpoint_step(checkpoint) for checkpoint in found]
+    return [checkpoint_step(checkpoint) for checkpoint in result]
 
 
 def test_last_and_best_point_at_their_steps_and_others_are_dropped(tmp_path: Path) -> None:
@@ -253,9 +253,9 @@ def test_reader_finds_complete_checkpoint_during_training(tmp_path: Path) -> Non
         os._exit(0)
     read: set[int] = set()
     while os.waitpid(child, os.WNOHANG) == (0, 0):
-        found = read_checkpoint(tmp_path, "best")
-        assert found.weights["w"].tolist() == [float(found.step)] * 3
-        read.add(found.step)
+        result = read_checkpoint(tmp_path, "best")
+        assert result.weights["w"].tolist() == [float(result.step)] * 3
+        read.add(result.step)
     assert len(read) > 10, "the point is to read while others are dropped"
 
 

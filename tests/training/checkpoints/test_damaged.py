@@ -74,11 +74,11 @@ def test_the_newest_intact_checkpoint_replaces_a_damaged_one(name: str, damage: 
         changed = {"truncate": whole[: len(whole) // 2], "extend": whole + b"\0", "zeros": bytes(len(whole))}
         path.write_bytes(changed[damage])
     for which in ("last", "best"):
-        found = read_checkpoint(tmp_path, which, with_state=True)
-        assert found.path == good
-        assert found.state is not None
-        assert found.state["step"] == 20
-        assert [(path, cause.startswith(name)) for path, cause in found.damaged] == [(bad, True)]
+        result = read_checkpoint(tmp_path, which, with_state=True)
+        assert result.path == good
+        assert result.state is not None
+        assert result.state["step"] == 20
+        assert [(path, cause.startswith(name)) for path, cause in result.damaged] == [(bad, True)]
     with pytest.raises(Damaged, match=rf"step-00000030/{name}: missing or damaged"):
         read_checkpoint(tmp_path, "step-00000030", with_state=True)
 

@@ -54,11 +54,11 @@ def test_the_weights_of_a_step_are_those_that_its_evaluation_would_use(settings:
     straight = trainer(pairs(), steps=66, evaluate_every=33, **settings)
     for step in range(65):
         if is_early(step):
-            found = read_checkpoint(run, f"weights-{step:08d}")
-            assert (found.step, load_progress(found.path)) == (step, {"step": step})
+            result = read_checkpoint(run, f"weights-{step:08d}")
+            assert (result.step, load_progress(result.path)) == (step, {"step": step})
             expected = straight.weights.saved_weights()
-            assert found.weights.keys() == expected.keys()
-            assert all(torch.equal(found.weights[name], tensor) for name, tensor in expected.items())
+            assert result.weights.keys() == expected.keys()
+            assert all(torch.equal(result.weights[name], tensor) for name, tensor in expected.items())
         straight.step()
 
 

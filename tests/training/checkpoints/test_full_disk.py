@@ -96,11 +96,11 @@ def train(each: Trainer, folder: Path, evaluate: Evaluate) -> None:
 
 def whole_checkpoints(folder: Path) -> list[int]:
     """Return the steps that can be loaded; there may be no other files."""
-    found = [path for path in (folder / "checkpoints").iterdir() if path.name not in ("last", "best")]
-    for checkpoint in found:
+    result = [path for path in (folder / "checkpoints").iterdir() if path.name not in ("last", "best")]
+    for checkpoint in result:
         load_weights(checkpoint)
         load_state(checkpoint)
-    return sorted(checkpoint_step(checkpoint) for checkpoint in found)
+    return sorted(checkpoint_step(checkpoint) for checkpoint in result)
 
 
 def test_failed_save_keeps_previous_checkpoint(disk: Disk) -> None:

@@ -59,7 +59,7 @@ def test_the_same_thing_is_the_same_referent() -> None:
             if not is_pronoun and said.startswith("the "):
                 named[said].add(referent)
         # The broken thing and the new one of the same name are two.
-        wrong = {said for said, found in named.items() if len(found) > 1}
+        wrong = {said for said, result in named.items() if len(result) > 1}
         assert not wrong or row["construction"] in ("broken", "dropped"), (wrong, row["text"])
 
 

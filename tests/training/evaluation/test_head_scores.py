@@ -76,10 +76,10 @@ def test_maps_of_a_padded_batch_are_those_of_each_sentence_alone(
         Case(row, list(examples[row["source"]].source_ids or ()), list(examples[row["source"]].target_ids))
         for row in pairs
     ]
-    found = list(maps(translator, cases, kind, tokenizer.pad_id))
-    assert len(found) == len(pairs)
-    assert len({weights.shape for _, weights in found}) > 10
-    for row, weights in found:
+    result = list(maps(translator, cases, kind, tokenizer.pad_id))
+    assert len(result) == len(pairs)
+    assert len({weights.shape for _, weights in result}) > 10
+    for row, weights in result:
         (sample,) = record(translator, [examples[row["source"]]], tokenizer.special_ids, 0).samples
         alone = np.stack([sample.weights[kind, layer] for layer in range(2)])
         np.testing.assert_allclose(weights, alone, atol=1e-3)

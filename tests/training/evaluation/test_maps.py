@@ -102,8 +102,8 @@ def test_the_importance_of_heads_is_measured_as_often_as_time_allows(make: Make,
     recorder.started -= 1e6
     recorder.record(3)
     recorder.log.close()
-    found = {step: "importance" in store.load(path).measures for step, path in store.steps(tmp_path).items()}
-    assert found == {1: True, 2: False, 3: True}
+    result = {step: "importance" in store.load(path).measures for step, path in store.steps(tmp_path).items()}
+    assert result == {1: True, 2: False, 3: True}
 
 
 def test_recordings_wait_for_the_disk_at_evaluations_alone(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,11 +217,11 @@ def test_heads_are_chosen_on_validation_and_reported_on_test(make: Make) -> None
     assert chosen is not None
     worst = replace(chosen, scores=[replace(s, value=-s.value) if s.kind else s for s in chosen.scores])
     recorder.__dict__["chosen"] = worst  # what the property remembers
-    found = recorder.test("test", 1)
+    result = recorder.test("test", 1)
     again = recorder.head_scores("test", chosen=worst)
     assert again is not None
-    assert found == {score.measure: again.named(score.measure, score.name).value for score in worst.best()}
-    assert set(found) == {"antecedent", "antecedent_agreeing"}
+    assert result == {score.measure: again.named(score.measure, score.name).value for score in worst.best()}
+    assert set(result) == {"antecedent", "antecedent_agreeing"}
     freely = recorder.head_scores("test")
     assert freely is not None
     assert [s.value for s in freely.scores] != [s.value for s in again.scores]

@@ -41,9 +41,9 @@ def test_each_candidate_stands_in_place_of_the_pronoun() -> None:
     assert len(CHOICES) > 100
     for row in STORIES:
         for turn in turns(row, row["text"]):
-            found = choice(row, turn)
-            assert len(found.texts) == 2
-            for referent, (first, rest) in found.texts.items():
+            result = choice(row, turn)
+            assert len(result.texts) == 2
+            for referent, (first, rest) in result.texts.items():
                 name = row["names"][referent]
                 assert first == row["text"][: turn.start].removesuffix(" ")
                 # Without the questions, which would give the antecedent away.
@@ -62,10 +62,10 @@ def test_a_turn_is_asked_about_and_keeps_its_pronoun() -> None:
             if not question:
                 continue
             asked += 1
-            found = answer_choice(row, turn, question).texts
-            assert set(found) == set(turn.candidates)
-            assert len({before for before, _ in found.values()}) == 1
-            for referent, (before, answer) in found.items():
+            result = answer_choice(row, turn, question).texts
+            assert set(result) == set(turn.candidates)
+            assert len({before for before, _ in result.values()}) == 1
+            for referent, (before, answer) in result.items():
                 assert before.startswith(f"{story} Wh")
                 assert before.endswith("?")
                 name = row["names"][referent]

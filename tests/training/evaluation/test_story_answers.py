@@ -73,11 +73,11 @@ def test_an_answer_counts_only_if_every_token_is_right(tokenizer: Tokenizer) -> 
 
 def test_baselines_are_those_of_the_same_questions(tokenizer: Tokenizer) -> None:
     """Guards the table: a baseline over other questions would make the model look better or worse."""
-    found = [answer for row in ASKED for answer in answers(row, row["text"])]
+    result = [answer for row in ASKED for answer in answers(row, row["text"])]
     scored = score_answers(Told(tokenizer, 256, set()), tokenizer, STORIES)  # type: ignore[arg-type]
     assert scored is not None
     for name, rank in HEURISTICS.items():
-        assert scored.guesses[name] == pytest.approx(100 * sum(share(a, rank) for a in found) / len(found))
+        assert scored.guesses[name] == pytest.approx(100 * sum(share(a, rank) for a in result) / len(result))
     summary, report = answer_report(scored, "test")
     assert "100.0 %" in summary
     assert all(name in report for name in HEURISTICS)

@@ -53,7 +53,7 @@ def test_the_loss_is_the_cross_entropy_of_the_maps_that_are_recorded(layers: int
     with torch.no_grad(), record_attention(model) as seen:  # leaves the guidance in place
         model.features(*batch.model_inputs)  # type: ignore[arg-type]
     model.features(*batch.model_inputs)  # type: ignore[arg-type]
-    found = guidance.loss(batch).detach()
+    result = guidance.loss(batch).detach()
     assert batch.source is not None
     wanted = 0.0
     for layer, head, reads in heads:
@@ -62,7 +62,7 @@ def test_the_loss_is_the_cross_entropy_of_the_maps_that_are_recorded(layers: int
             kept = rows > 0
             wanted -= float((rows[kept] * weights[kept].log()).sum())
     assert wanted > 1
-    assert float(found) == pytest.approx(0.5 * wanted, rel=1e-4)
+    assert float(result) == pytest.approx(0.5 * wanted, rel=1e-4)
 
 
 def test_gradients_reach_the_guided_layers_and_the_encoder() -> None:

@@ -70,16 +70,16 @@ def test_tokens_are_aligned_to_their_translations() -> None:
     table = learned()
     source = torch.tensor([[10, 12, 11, END], [13, 14, END, 0]])  # 14 is unknown, 0 is padding
     target = torch.tensor([[21, 20, 22, END], [24, 23, END, -100]])
-    found = table.alignment(source, target)
-    assert found.shape == (2, 4, 4)
-    assert found[0].argmax(dim=1).tolist() == [2, 0, 1, 3]
-    assert found[0, :3].amax(dim=1).min() > 0.7
-    assert found[0, 3].sum() < 0.5  # the end of a sentence explains whatever has no counterpart
-    assert found[1, 1].argmax() == 0
-    assert not found[1, 0].any()  # an unknown target token
-    assert not found[1, 3].any()  # padding of the target
-    assert not found[1, :, [1, 3]].any()  # an unknown source token, and padding
-    assert found.sum(dim=2).max() <= 1 + 1e-6
+    result = table.alignment(source, target)
+    assert result.shape == (2, 4, 4)
+    assert result[0].argmax(dim=1).tolist() == [2, 0, 1, 3]
+    assert result[0, :3].amax(dim=1).min() > 0.7
+    assert result[0, 3].sum() < 0.5  # the end of a sentence explains whatever has no counterpart
+    assert result[1, 1].argmax() == 0
+    assert not result[1, 0].any()  # an unknown target token
+    assert not result[1, 3].any()  # padding of the target
+    assert not result[1, :, [1, 3]].any()  # an unknown source token, and padding
+    assert result.sum(dim=2).max() <= 1 + 1e-6
 
 
 def test_padding_is_not_aligned_whatever_the_id_of_eos() -> None:
@@ -107,8 +107,8 @@ def test_an_alignment_is_the_product_of_both_directions() -> None:
         ]
         for t in target
     ]
-    found = table.alignment(torch.tensor([source]), torch.tensor([target]))[0]
-    torch.testing.assert_close(found, torch.tensor(wanted), rtol=1e-4, atol=1e-6)
+    result = table.alignment(torch.tensor([source]), torch.tensor([target]))[0]
+    torch.testing.assert_close(result, torch.tensor(wanted), rtol=1e-4, atol=1e-6)
 
 
 def test_a_large_corpus_is_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,7 @@ def test_a_run_computes_there_what_it_computes_on_a_cpu(
         f"runs={tmp_path}",
         f"data.cache={tmp_path / '.cache'}",
     ]
-    found = {}
+    result = {}
     for name, where in (("here", CPU), ("there", device)):
         composed, problems = compose_config("train", TrainConfig, [*settings, f"name={name}"])
         assert composed is not None
@@ -100,8 +100,8 @@ def test_a_run_computes_there_what_it_computes_on_a_cpu(
         folder = tmp_path / name
         metrics = json.loads((folder / "metrics.jsonl").read_text("utf-8").splitlines()[-1])
         tested = json.loads((folder / "test.json").read_text("utf-8"))
-        found[name] = {key: value for key, value in (metrics | tested).items() if "loss" in key}
-    assert found["there"] == pytest.approx(found["here"], rel=1e-3)
+        result[name] = {key: value for key, value in (metrics | tested).items() if "loss" in key}
+    assert result["there"] == pytest.approx(result["here"], rel=1e-3)
     printed = capsys.readouterr().out
     assert "there, attention by scaled_dot_product_attention" in printed
     assert "skipped after an error" not in printed, "the run goes on without the maps, or without the scores"
@@ -142,8 +142,8 @@ def test_texts_and_translations_are_those_of_a_cpu(config: ModelConfig, device: 
     def written(where: torch.device) -> tuple[list[list[int | None]], list[list[list[int]]]]:
         prompts = [[1, 5, 2], [4], list(range(4, 18))]  # of which the last outgrows the context
         texts = list(generate(gpt.to(where), prompts, sampling, stop_ids={3}, banned_ids={0}))
-        found = beam_search(translator.to(where), source.to(where), mask.to(where), **search)
-        return texts, [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in found]
+        result = beam_search(translator.to(where), source.to(where), mask.to(where), **search)
+        return texts, [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in result]
 
     expected = written(CPU)
     with there():
@@ -158,9 +158,9 @@ def test_pronouns_are_scored_as_on_a_cpu(device: torch.device, there: There) -> 
     texts = [("the cat", " runs"), ("the dog sees the cat and it", " runs and"), ("a" * 80, " runs")]
     expected = log_probabilities(model, tokenizer, texts)
     with there():
-        found = log_probabilities(model.to(device), tokenizer, texts)
-    assert found[:2] == pytest.approx(expected[:2], rel=1e-4)
-    assert found[2] is expected[2] is None
+        result = log_probabilities(model.to(device), tokenizer, texts)
+    assert result[:2] == pytest.approx(expected[:2], rel=1e-4)
+    assert result[2] is expected[2] is None
 
 
 @on_both

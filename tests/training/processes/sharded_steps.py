@@ -38,12 +38,12 @@ def batches(task: str) -> list[Batch]:
     def tokens(rows: int, length: int) -> torch.Tensor:
         return torch.randint(4, VOCABULARY, (rows, length), generator=generator)
 
-    found = []
+    result = []
     for number, rows in enumerate(ROWS):
         targets = tokens(rows, 9)
         targets[0, 9 - number % 4 :] = IGNORED
-        found.append(Batch(tokens(rows, 9), targets, tokens(rows, 5 + number % 2) if task == "translate" else None))
-    return found
+        result.append(Batch(tokens(rows, 9), targets, tokens(rows, 5 + number % 2) if task == "translate" else None))
+    return result
 
 
 def new_trainer(
@@ -71,12 +71,12 @@ def new_trainer(
 
 def losses(trainer: Trainer, steps: int) -> list[float]:
     """Return the loss of each of the next steps."""
-    found = []
+    result = []
     for _ in range(steps):
         trainer.step()
-        found.append(trainer.since_log.mean_loss)
+        result.append(trainer.since_log.mean_loss)
         trainer.since_log = Interval()
-    return found
+    return result
 
 
 def tensor_bytes() -> int:
@@ -94,11 +94,11 @@ def measured(shard: str, task: str, kind: str, processes: Processes, accumulate:
     """Train a new model and return the result for one entry."""
     before = tensor_bytes()
     trainer = new_trainer(shard, task, kind, processes, width, accumulate=accumulate)
-    found = losses(trainer, steps)
+    result = losses(trainer, steps)
     processes.barrier()  # gloo's threads may still hold the buffers of the last exchange
     time.sleep(0.05)
     used = tensor_bytes() - before
-    return {"losses": found, "bytes": processes.gather(lambda: used), "parameters": count_parameters(trainer.model)}
+    return {"losses": result, "bytes": processes.gather(lambda: used), "parameters": count_parameters(trainer.model)}
 
 
 def main() -> None:

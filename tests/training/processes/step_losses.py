@@ -17,20 +17,20 @@ def step_losses(accumulate: int, steps: int, processes: Processes = SINGLE) -> l
     each = trainer(pairs(), processes=processes, accumulate=accumulate)
     for group in each.optimizer.optimizers[0].param_groups:
         group["lr"] = 1e-3  # 1e-2, the tiny trainer's, amplifies rounding errors
-    found = []
+    result = []
     for _ in range(steps):
         each.step()
-        found.append([each.since_log.mean_loss or 0.0, float(each.gradient_norm)])
+        result.append([each.since_log.mean_loss or 0.0, float(each.gradient_norm)])
         each.since_log = Interval()
-    return found
+    return result
 
 
 def main() -> None:
     steps, *counts = map(int, sys.argv[1:])
     with opened_processes() as processes:
-        found = [step_losses(accumulate, steps, processes) for accumulate in counts]
+        result = [step_losses(accumulate, steps, processes) for accumulate in counts]
         if processes.is_main:
-            print(json.dumps(found))
+            print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ SETTINGS = [
 
 def workers(launcher: int) -> list[int]:
     """Return the process ids of torchrun's workers, the first process first."""
-    found = subprocess.run(["ps", "--ppid", str(launcher), "-o", "pid="], capture_output=True, text=True, check=False)
-    ids = list(map(int, found.stdout.split()))
+    result = subprocess.run(["ps", "--ppid", str(launcher), "-o", "pid="], capture_output=True, text=True, check=False)
+    ids = list(map(int, result.stdout.split()))
     ranks = {pid: (Path("/proc") / str(pid) / "environ").read_bytes() for pid in ids}
     return [pid for rank in range(len(ids)) for pid in ids if b"\0RANK=%d\0" % rank in ranks[pid]]
 

@@ -90,6 +90,6 @@ def test_a_run_that_is_interrupted_at_random_is_the_straight_one(processes: int,
     assert code == 0, output
     assert ends(tmp_path / "runs" / "often") == ends(tmp_path / "runs" / "straight")
     (last,) = metrics(tmp_path / "runs" / "straight")
-    found = metrics(tmp_path / "runs" / "often")
-    assert [line["step"] for line in found] == [8, 16, 24]
-    assert found[-1] | {"train/loss": 0} == last | {"train/loss": 0}
+    result = metrics(tmp_path / "runs" / "often")
+    assert [line["step"] for line in result] == [8, 16, 24]
+    assert result[-1] | {"train/loss": 0} == last | {"train/loss": 0}

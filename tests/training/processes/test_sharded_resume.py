@@ -34,7 +34,7 @@ def test_a_run_continues_with_another_number_of_processes_and_another_form(tmp_p
         straight = curve(runs / f"straight-{task}" / "metrics.jsonl")
         assert [line["step"] for line in straight] == [3, 6, 9]
         for name in CHAINS:
-            found = curve(runs / f"{name}-{task}" / "metrics.jsonl")
-            assert found == [pytest.approx(line, rel=1e-6) for line in straight], (name, task)
+            result = curve(runs / f"{name}-{task}" / "metrics.jsonl")
+            assert result == [pytest.approx(line, rel=1e-6) for line in straight], (name, task)
             early = [runs / f"{each}-{task}" / "checkpoints" / "weights-00000000" for each in ("straight", name)]
             assert early[1].joinpath(WEIGHTS).read_bytes() == early[0].joinpath(WEIGHTS).read_bytes()

@@ -19,10 +19,10 @@ def test_sharding_saves_memory_and_changes_no_step(tmp_path: Path) -> None:
     forms = ("alone,optimizer,weights", "gpt,translate", "adamw,muon,scion")
     done = forked(2, SCRIPT, *forms, "3", "10", "32", folder=tmp_path)  # micro-batches per step, steps, width
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    alone = {name.removeprefix("alone "): found.pop(name) for name in list(found) if name.startswith("alone ")}
-    assert (len(alone), len(found)) == (6, 12)
-    for name, divided in found.items():
+    result = json.loads(done.stdout.splitlines()[-1])
+    alone = {name.removeprefix("alone "): result.pop(name) for name in list(result) if name.startswith("alone ")}
+    assert (len(alone), len(result)) == (6, 12)
+    for name, divided in result.items():
         shard, which = name.split(" ", 1)
         expected = alone[which]
         assert expected["losses"][-1] < 0.99 * expected["losses"][0], "the model learns"

@@ -22,10 +22,10 @@ def test_the_number_of_processes_does_not_change_the_steps(tmp_path: Path) -> No
     for processes, accumulated in ((2, (4,)), (3, (4, 2))):
         done = forked(processes, SCRIPT, str(STEPS), *map(str, accumulated), folder=tmp_path)
         assert done.returncode == 0, done.stderr
-        for accumulate, found in zip(accumulated, json.loads(done.stdout), strict=True):
+        for accumulate, result in zip(accumulated, json.loads(done.stdout), strict=True):
             alone = step_losses(accumulate, STEPS)
             assert alone[-1][0] < 0.9 * alone[0][0], "the model learns"
-            for number, (step, expected) in enumerate(zip(found, alone, strict=True)):
+            for number, (step, expected) in enumerate(zip(result, alone, strict=True)):
                 assert step[0] == pytest.approx(expected[0], rel=1e-6)
                 norm_error = 3e-6 if number < 20 else 1e-3  # training amplifies the rounding of sums of other orders
                 assert step[1] == pytest.approx(expected[1], rel=norm_error), "gradient norm"
@@ -37,8 +37,8 @@ def test_a_gradient_that_is_bad_in_one_process_stops_all(tmp_path: Path) -> None
     batch or a cause that only the process of the batch knows."""
     done = forked(2, SCRIPT.with_name("bad_step.py"), str(tmp_path), folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    (unchanged, message), other = found
+    result = json.loads(done.stdout.splitlines()[-1])
+    (unchanged, message), other = result
     assert unchanged
     assert other == [unchanged, message]
     assert message.startswith("step 2, forward pass: decoder.0 (CrossDecoderBlock) makes")

@@ -86,12 +86,12 @@ def test_partial_metrics_lines_are_dropped(tmp_path: Path) -> None:
 
 def points(folder: Path) -> list[tuple[str, int, float]]:
     """Return every scalar of all event files of a folder, read without TensorBoard's rules about restarts."""
-    found = []
+    result = []
     for path in sorted(folder.glob("events.out.tfevents.*")):
         for event in EventFileLoader(str(path)).Load():
             for value in event.summary.value:
-                found.append((value.tag, event.step, value.tensor.float_val[0]))
-    return found
+                result.append((value.tag, event.step, value.tensor.float_val[0]))
+    return result
 
 
 def test_a_point_written_again_after_a_kill_is_there_once(tmp_path: Path) -> None:

@@ -88,9 +88,9 @@ def save_result(path: Path, result: Result, subject: Subject) -> list[str]:
     lines = []
     path.parent.mkdir(exist_ok=True)
     if path.exists() and measured(before := earlier(path)) != measured(content):
-        kept = free_name(path, before["model"]["step"])
-        path.rename(kept)
-        lines.append(f"the earlier result, of another checkpoint, other data or settings, is now {kept}")
+        backup = free_name(path, before["model"]["step"])
+        path.rename(backup)
+        lines.append(f"the earlier result, of another checkpoint, other data or settings, is now {backup}")
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     write_whole(path, f"{text}\n".encode(errors="replace"))
     return [*lines, f"written to {path}"]

@@ -152,10 +152,10 @@ def run_problems(
     task, shortest, stride = tasks[0], min(contexts), settings.stride
     does = "is a language model" if task == "gpt" else "translates"
     unset = EvaluateSettings()
-    given = [
+    chosen = [
         key for key, of_task in METHOD.items() if of_task != task and getattr(settings, key) != getattr(unset, key)
     ]
-    messages = [f"{key}: {settings.run} {does} and has no such setting (task={task})" for key in given]
+    messages = [f"{key}: {settings.run} {does} and has no such setting (task={task})" for key in chosen]
     if stride is not None and stride > shortest and not messages:
         messages.append(
             f"stride={stride}: must not exceed model.context={shortest}: tokens between windows are skipped"

@@ -76,9 +76,9 @@ class TokenLosses:
         values = [nats, np.ones_like(nats), lengths, lost]
         unit = np.cumsum(ends) - ends
         if unit[-1] + 1 >= LEAST_DOCUMENTS:
-            return Units("documents", *(np.bincount(unit, each).astype(np.float64) for each in values))
+            return Units("documents", *(np.bincount(unit, sums).astype(np.float64) for sums in values))
         size = min(PASSAGE, max(50, split_bytes // LEAST_DOCUMENTS))
-        return Units(f"passages of {size:,} bytes", *(passage_sums(each, lengths, size) for each in values))
+        return Units(f"passages of {size:,} bytes", *(passage_sums(sums, lengths, size) for sums in values))
 
 
 def passage_sums(values: np.ndarray, lengths: np.ndarray, size: int) -> Numbers:
@@ -122,7 +122,7 @@ def score_text(subject: Subject, stride: int | None, resamples: int) -> TextScor
     size = subject.config.trainer.batch_size
     batches = prepared.evaluation(split, size) if stride is None else prepared.sliding(split, size, stride)
     losses = TokenLosses()
-    loss = held_out_loss(model, batches, prepared.bytes(split), prepared.lost(split), each=losses.add)
+    loss = held_out_loss(model, batches, prepared.bytes(split), prepared.lost(split), on_batch=losses.add)
     check_finite("loss", loss.per_token, subject.run.step)
     units = losses.units(prepared.tokenizer, prepared.losses[split], loss.bytes)
     words = count_words(prepared.rows(split)["text"])
@@ -149,7 +149,7 @@ def text_figures(loss: HeldOutLoss, units: Units, words: int, resamples: int) ->
     bounds = {
         "loss": interval([nats / tokens for nats, tokens, _, _ in drawn]),
         "bits_per_byte": interval(bits),
-        "word_perplexity": interval([perplexity_of(each * per_word) for each in bits]),
+        "word_perplexity": interval([perplexity_of(total * per_word) for total in bits]),
     }
     low, high = bounds["loss"]
     bounds["perplexity"] = perplexity_of(low), perplexity_of(high)
@@ -184,7 +184,11 @@ def text_report(subject: Subject, other: Subject | None, settings: EvaluateSetti
     lines = [
         table(header, rows),
         "",
-        *(f"{role}: {each.name}" for role, each in (("run", subject), ("compare", other)) if each and role in columns),
+        *(
+            f"{role}: {scored.name}"
+            for role, scored in (("run", subject), ("compare", other))
+            if scored and role in columns
+        ),
         *words,
         f"windows of {context} tokens, which {overlap}; {mine.loss.tokens:,} tokens, {mine.loss.bytes:,} bytes,"
         f" {mine.words:,} words",
@@ -196,7 +200,7 @@ def text_report(subject: Subject, other: Subject | None, settings: EvaluateSetti
             f"intervals: bootstrap over {len(mine.units.nats):,} {mine.units.kind}{few},"
             f" {settings.resamples:,} resamples"
         )
-    lines += [line for each in mine.tables for line in ("", each)]
+    lines += [line for text in mine.tables for line in ("", text)]
     protocol = {
         "context": context,
         "stride": stride or context,
@@ -224,7 +228,9 @@ def paired_difference(mine: Units, theirs: Units, resamples: int) -> tuple[float
     def difference(totals: Sequence[float]) -> float:
         return bits_per_byte(*totals[:3]) - bits_per_byte(*totals[3:])
 
-    return difference([float(each.sum()) for each in sums]), [difference(each) for each in resampled(sums, resamples)]
+    return difference([float(totals.sum()) for totals in sums]), [
+        difference(totals) for totals in resampled(sums, resamples)
+    ]
 
 
 def compared(

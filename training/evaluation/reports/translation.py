@@ -162,16 +162,20 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     assert isinstance(subject.prepared, PreparedPairs)
     of_baselines = {}
     if "train" in subject.prepared.splits:
-        found = baseline_translations(subject.prepared, sources, config.reverse)
-        of_baselines = {name: Translated(name, texts, references, used).figures(0) for name, texts in found.items()}
-    rows += [row(name, found) for name, found in of_baselines.items()]
+        translations = baseline_translations(subject.prepared, sources, config.reverse)
+        of_baselines = {
+            name: Translated(name, texts, references, used).figures(0) for name, texts in translations.items()
+        }
+    rows += [row(name, translations) for name, translations in of_baselines.items()]
     header = [f"{subject.split}: {len(references):,} pairs", *(LABELS[name] for name in figures)]
     lines = [table(header, rows), "", described(subject, "run", config), *words]
     if resamples:
         lines.append(f"±: 95 % interval, bootstrap over sentences, {resamples:,} resamples")
     lines += [f"{LABELS[name]}: {figure.signature}" for name, figure in figures.items() if figure.signature]
-    more["baselines"] = {name: values_of(found) for name, found in of_baselines.items()}
-    more["translations"] = [dict(zip(("source", "reference", "hypothesis"), each, strict=True)) for each in examples]
+    more["baselines"] = {name: values_of(translations) for name, translations in of_baselines.items()}
+    more["translations"] = [
+        dict(zip(("source", "reference", "hypothesis"), example, strict=True)) for example in examples
+    ]
     protocol = {"beam_size": config.beam_size, "length_penalty": config.length_penalty, "resamples": resamples}
     protocol |= {"sentences": len(references)} | unusual(config)
     return Result([*lines, *notes, *cut], protocol, figures, more)

@@ -39,8 +39,10 @@ def candidates(now: TranslationConfig, tune: str) -> dict[str, TranslationConfig
     if tune == "neighbours":
         near = replace(now.neighbours, sentences=now.neighbours.sentences or RETRIEVED)
         weights, temperatures = sorted({*WEIGHTS, near.weight}), sorted({*TEMPERATURES, near.temperature})
-        tried = [replace(near, weight=weight, temperature=one) for weight in weights for one in temperatures]
-        return {setting(one): replace(now, neighbours=one) for one in (NeighbourConfig(), *tried)}
+        tried = [
+            replace(near, weight=weight, temperature=temperature) for weight in weights for temperature in temperatures
+        ]
+        return {setting(config): replace(now, neighbours=config) for config in (NeighbourConfig(), *tried)}
     penalties = sorted({*PENALTIES, now.length_penalty})
     return {f"length_penalty={penalty:g}": replace(now, length_penalty=penalty) for penalty in penalties}
 

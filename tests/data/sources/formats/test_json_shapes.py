@@ -142,9 +142,9 @@ def test_arrays_without_names_come_with_a_command_that_makes_a_table(
 ) -> None:
     """Guards [["a", "b"], …], which was refused without a way on."""
     file = write(tmp_path / "my rows.json", text)
-    with pytest.raises(DataError, match=r"is an array, whose cells have no names; .*: jq ") as found:
+    with pytest.raises(DataError, match=r"is an array, whose cells have no names; .*: jq ") as result:
         load_rows(pairs_config(file), "translate")
-    command = str(found.value).rpartition(": ")[2]
+    command = str(result.value).rpartition(": ")[2]
     subprocess.run(command, shell=True, cwd=tmp_path, check=True)
     config = pairs_config(tmp_path / "rows.csv")
     assert all_pairs(config) == PAIRS

@@ -27,8 +27,8 @@ def srt(cues: list[tuple[float, float, str]]) -> str:
 
 def both(config: Config, source: Path, target: Path, **more: object) -> list[tuple[str, str]]:
     """Return all pairs."""
-    found = config(f"{source},{target}", **more)
-    return all_pairs(found)
+    result = config(f"{source},{target}", **more)
+    return all_pairs(result)
 
 
 def test_cues_are_matched_by_their_times(tmp_path: Path, pairs_config: Config) -> None:
@@ -59,9 +59,9 @@ def test_marks_and_times_of_webvtt_are_no_text(tmp_path: Path, pairs_config: Con
         for n, (_, b) in enumerate(times)
     )
     files = write(tmp_path / "a.fr.srt", source.encode("utf-16")), write(tmp_path / "a.de.vtt", target)
-    found = both(pairs_config, *files)
-    assert found[2] == ("Café 2 - yes", "Kaffee & 2")
-    assert len(found) == 25
+    result = both(pairs_config, *files)
+    assert result[2] == ("Café 2 - yes", "Kaffee & 2")
+    assert len(result) == 25
 
 
 @pytest.mark.parametrize(

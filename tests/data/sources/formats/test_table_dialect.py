@@ -195,7 +195,7 @@ def test_quotes_escaped_with_a_backslash_come_with_a_command_that_doubles_them(
     """Guards exports of MySQL: data.quoting=none would leave the quotes and the backslashes in the texts."""
     rows = [(f'{a} said "{n}", and left', b) for n, (a, b) in enumerate(PAIRS)]
     escaped = "".join('"' + a.replace('"', '\\"') + f'","{b}"\n' for a, b in rows)
-    with pytest.raises(DataError, match=r"backslash.*: sed .*") as found:
+    with pytest.raises(DataError, match=r"backslash.*: sed .*") as result:
         load_rows(pairs_config(write(tmp_path / "my a.csv", escaped)), "translate")
-    subprocess.run(str(found.value).rpartition(": ")[2], shell=True, cwd=tmp_path, check=True)
+    subprocess.run(str(result.value).rpartition(": ")[2], shell=True, cwd=tmp_path, check=True)
     assert all_pairs(pairs_config(tmp_path / "my a.fixed.csv")) == rows

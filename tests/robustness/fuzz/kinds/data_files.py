@@ -76,8 +76,8 @@ class DataFiles:
         source = "text" if self.task == "gpt" else "pairs"
         config = replace(DataConfig(source=source, path="data"), **dict(self.settings), cache=".cache")
         tokenizer = TokenizerConfig()
-        if found := problems(TrainConfig(task=self.task, data=config, tokenizer=tokenizer)):
-            raise UserError(*found)
+        if result := problems(TrainConfig(task=self.task, data=config, tokenizer=tokenizer)):
+            raise UserError(*result)
         data = prepare(self.task, config, tokenizer, 64, 1)
         data.training(2 if self.task == "gpt" else 64).next_batch()
         for split in data.splits:

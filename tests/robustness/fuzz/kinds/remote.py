@@ -92,8 +92,8 @@ class Remote:
         url = f"http://127.0.0.1:{server.getsockname()[1]}{self.path}"
         config = DataConfig(source="text", path=url, cache=".cache")
         tokenizer = TokenizerConfig()
-        if found := problems(TrainConfig(data=config, tokenizer=tokenizer)):
-            raise UserError(*found)
+        if result := problems(TrainConfig(data=config, tokenizer=tokenizer)):
+            raise UserError(*result)
         prepare("gpt", config, tokenizer, 8, 1)
 
     def _serve(self, server: socket.socket) -> None:

@@ -17,12 +17,12 @@ def test_the_length_penalty_is_tuned_on_the_validation_split(folder: Path, evalu
     """Guards against advice that is not the best value of the table, and a tuning that touches the test split."""
     code, out, _ = evaluate("run=runs/pairs", "tune=length_penalty", "resamples=100")
     assert code == 0
-    found = result(folder, "pairs", "valid.length_penalty")
-    scores = {setting: each["chrf"]["value"] for setting, each in found["tried"].items()}
-    assert scores[found["best"]] == max(scores.values())
+    outcome = result(folder, "pairs", "valid.length_penalty")
+    scores = {setting: each["chrf"]["value"] for setting, each in outcome["tried"].items()}
+    assert scores[outcome["best"]] == max(scores.values())
     assert "length_penalty=1 (now)" in out
-    assert evaluate("run=runs/pairs", "split=valid", found["best"])[0] == 0
-    assert result(folder, "pairs", "valid")["scores"]["chrf"]["value"] == scores[found["best"]]
+    assert evaluate("run=runs/pairs", "split=valid", outcome["best"])[0] == 0
+    assert result(folder, "pairs", "valid")["scores"]["chrf"]["value"] == scores[outcome["best"]]
 
 
 @pytest.mark.slow
@@ -89,9 +89,9 @@ def test_neighbours_are_retrieved_from_the_training_pairs_and_tuned(
     setting = "neighbours.sentences=8 neighbours.weight=0.8 neighbours.temperature=0.4"
     code, out, _ = evaluate("run=runs/pairs", "split=valid", "beam_size=1", *setting.split())
     assert "8 neighbours: weight=0.8, temperature=0.4" in out
-    found = result(folder, "pairs", "valid")
-    assert found["scores"]["chrf"]["value"] == scores[setting]["chrf"]["value"]
-    assert found["protocol"]["neighbours"]["weight"] == 0.8
+    outcome = result(folder, "pairs", "valid")
+    assert outcome["scores"]["chrf"]["value"] == scores[setting]["chrf"]["value"]
+    assert outcome["protocol"]["neighbours"]["weight"] == 0.8
 
     cats = "run=runs/pairs", "prompt=3 cats sing"
     setting = "neighbours.sentences=4 neighbours.weight=1 neighbours.temperature=1000"
@@ -119,9 +119,9 @@ def test_minimum_bayes_risk_decoding_is_evaluated_and_translates(
         code, out, _ = evaluate(f"run=runs/{run}", "split=valid", *mbr, *options)
         assert code == 0
         assert "MBR: samples=16, epsilon=0.01" in out
-        found = result(folder, run, "valid.reverse" if options else "valid")
-        assert found["protocol"]["mbr"] == {"samples": 16, "epsilon": 0.01}
-        translations = {each["source"]: each["hypothesis"] for each in found["translations"]}
+        outcome = result(folder, run, "valid.reverse" if options else "valid")
+        assert outcome["protocol"]["mbr"] == {"samples": 16, "epsilon": 0.01}
+        translations = {each["source"]: each["hypothesis"] for each in outcome["translations"]}
         lines = list(translations)[::-1][:8]
         code, out, _ = generate(f"run=runs/{run}", "prompt=" + "\n".join(lines), *mbr, *options)
         assert (code, out.splitlines()) == (0, [translations[line] for line in lines])
@@ -140,13 +140,13 @@ def test_a_run_with_both_directions_translates_both_ways(folder: Path, evaluate:
     only."""
     for options in ([], ["reverse=true"]):
         assert evaluate("run=runs/both", "neighbours.sentences=2", *options)[0] == 0
-        found = result(folder, "both", "test.reverse" if options else "test")
-        assert found["scores"]["chrf"]["value"] > 15
-        assert found["protocol"].get("reverse", False) is bool(options)
-        for each in found["translations"]:
+        outcome = result(folder, "both", "test.reverse" if options else "test")
+        assert outcome["scores"]["chrf"]["value"] > 15
+        assert outcome["protocol"].get("reverse", False) is bool(options)
+        for each in outcome["translations"]:
             assert each["hypothesis"].isascii() == each["reference"].isascii() == bool(options)
             assert each["source"].isascii() != bool(options)
-        assert found["baselines"]["nearest training sentence"]["chrf"]["value"] > 20
+        assert outcome["baselines"]["nearest training sentence"]["chrf"]["value"] > 20
 
     prompts = {"7 cats sing": [], "7 匹 の 猫 が うたう 。": ["reverse=true"]}
     answers = [generate("run=runs/both", f"prompt={prompt}", *more) for prompt, more in prompts.items()]
@@ -170,8 +170,8 @@ def test_an_ensemble_of_runs_is_evaluated_and_generates(folder: Path, evaluate: 
     code, out, _ = evaluate(f"run={','.join(names)}", "compare=runs/chars")
     assert code == 0
     assert "test: step 3, 6" in out
-    found = result(folder, "chars", "test.ensemble")
-    assert [member["step"] for member in found["model"]["members"]] == [3, 6]
+    outcome = result(folder, "chars", "test.ensemble")
+    assert [member["step"] for member in outcome["model"]["members"]] == [3, 6]
     text = (folder / "book.txt").read_text(encoding="utf-8")
     runs = [Run(folder / "runs" / "chars", Path(name).name) for name in names]
     ids = torch.tensor([runs[0].tokenizers[0].eos_id, *runs[0].tokenizers[0].encode(text[len(text) * 9 // 10 :])])
@@ -181,7 +181,7 @@ def test_an_ensemble_of_runs_is_evaluated_and_generates(folder: Path, evaluate: 
             window, targets = ids[start : start + 32][: len(ids) - 1 - start], ids[start + 1 : start + 33]
             mean = torch.stack([run.model(window.unsqueeze(0))[0].softmax(-1) for run in runs]).mean(0)
             nats -= float(mean.gather(1, targets.unsqueeze(1)).log().sum())
-    assert found["scores"]["loss"]["value"] == pytest.approx(nats / (len(ids) - 1), rel=1e-4)
+    assert outcome["scores"]["loss"]["value"] == pytest.approx(nats / (len(ids) - 1), rel=1e-4)
 
     code, text, _ = generate(f"run={','.join(names)}", "prompt=the ", "max_tokens=5")
     assert (code, text[:4]) == (0, "the ")

@@ -34,16 +34,16 @@ def test_a_run_gets_the_scores_of_the_end_of_its_training(run: str, folder: Path
     code, out, err = evaluate(f"run=runs/{run}")
     assert (code, err) == (0, "")
     tested = json.loads((folder / "runs" / run / "test.json").read_text(encoding="utf-8"))
-    found = result(folder, run)
-    assert found["model"]["step"] == tested.pop("step")
+    outcome = result(folder, run)
+    assert outcome["model"]["step"] == tested.pop("step")
     tested = {name: value for name, value in tested.items() if name.startswith("test/")}
     assert tested
-    assert {f"test/{name}": score["value"] for name, score in found["scores"].items()} | tested == {
-        f"test/{name}": score["value"] for name, score in found["scores"].items()
+    assert {f"test/{name}": score["value"] for name, score in outcome["scores"].items()} | tested == {
+        f"test/{name}": score["value"] for name, score in outcome["scores"].items()
     }
-    for score in found["scores"].values():
+    for score in outcome["scores"].values():
         assert score["low"] is None or score["low"] <= score["value"] <= score["high"]
-    assert found["scores"]["exact" if run == "pairs" else "loss"]["low"] is not None
+    assert outcome["scores"]["exact" if run == "pairs" else "loss"]["low"] is not None
     assert max(map(len, out.splitlines())) <= 100
 
 
@@ -137,8 +137,8 @@ def test_intervals_and_p_values_are_those_of_the_normal_distribution() -> None:
     assert high == pytest.approx(values[0].mean() + error, abs=0.02)
     for shift, expected in ((0.0, 1.0), (1.0, 0.3173), (2.0, 0.0455), (5.0, 0.0)):  # in standard errors
         difference = values[0] - values[0].mean() + shift * values[0].std() / 20
-        found = [total / 400 for (total,) in resampled([difference], 2000)]
-        assert p_value(float(difference.mean()), found) == pytest.approx(expected, abs=0.03)
+        result = [total / 400 for (total,) in resampled([difference], 2000)]
+        assert p_value(float(difference.mean()), result) == pytest.approx(expected, abs=0.03)
     same = [0.0] * 1000
     assert p_value(0.0, same) == 1
 
@@ -185,7 +185,7 @@ def test_two_checkpoints_are_compared_with_sacrebleus_test(folder: Path, evaluat
     assert evaluate(f"run={second}", "resamples=100")[0] == 0
     theirs = result(folder, "pairs")
     assert theirs["scores"]["chrf"]["value"] == mine["compared_with"]["scores"]["chrf"]["value"]
-    texts = [[each["hypothesis"] for each in found["translations"]] for found in (theirs, mine)]
+    texts = [[each["hypothesis"] for each in outcome["translations"]] for outcome in (theirs, mine)]
     references = [each["reference"] for each in mine["translations"]]
     _, scores = PairedTest([("a", texts[0]), ("b", texts[1])], {"chrf": CHRF()}, [references], "bs", 100)()
     p = scores["chrF2"][1].p_value  # type: ignore[union-attr]
