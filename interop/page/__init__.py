@@ -1,0 +1,1 @@
+"""Export a run as one HTML file that runs the model in the browser."""
