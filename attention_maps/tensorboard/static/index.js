@@ -1,15 +1,17 @@
 /** Entry point of the Attention tab: TensorBoard, or an exported page, calls render() in an empty body. */
 
+import {Source} from './core/source.js';
 import {element} from './dom/elements.js';
 import {openPage} from './page.js';
 
 const STYLES = ['style.css', 'views.css'];
 
-/** Build the page. Style sheets are linked here, except in an exported page, which contains them. */
-export async function render() {
+/** Build the page. Style sheets are linked here, except in an exported page, which contains them; `models`: see Source. */
+export async function render(models = null) {
   document.documentElement.lang = 'en';
-  if (!document.getElementById('chumoku-archive')) await Promise.all(STYLES.map(linked));
-  await openPage(document.body);
+  const archive = document.getElementById('chumoku-archive');
+  if (!archive) await Promise.all(STYLES.map(linked));
+  await openPage(document.body, new Source(archive && JSON.parse(archive.textContent), models));
 }
 
 /** Resolves when the style sheet is loaded: drawing needs final sizes. */

@@ -7,7 +7,7 @@ import {loadFrame, NoExamples} from './core/load_frame.js';
 import {load, loadOverview} from './core/load_page.js';
 import {createPreloader} from './core/preload.js';
 import {Recordings, recordingTitle, stepName} from './core/recordings.js';
-import {Source, Unavailable} from './core/source.js';
+import {Unavailable} from './core/source.js';
 import {State} from './core/state.js';
 import {element} from './dom/elements.js';
 import {colours} from './draw/colours.js';
@@ -24,10 +24,9 @@ const POLL = 3000; // milliseconds between checks for new recordings, while foll
 const CAVEAT =
   'Attention weights show where a head attends, not why the model produces its output. Rollout is a heuristic.';
 
-/** Build the page in `body` and keep it drawn. */
-export async function openPage(body) {
+/** Build the page in `body`, with the recordings of `source`, and keep it drawn. */
+export async function openPage(body, source) {
   const state = new State();
-  const source = Source.ofPage();
   const recordings = new Recordings(source);
   const curves = createCurveCache(source);
   const preloader = createPreloader();

@@ -110,7 +110,7 @@ export function createTabs(context) {
     nothing.hidden = true;
     const translates = shown.meta.samples.some(({source}) => source);
     buttons[TABS.indexOf(tabOf(alignment))].hidden = !translates && chosen() !== alignment; // two texts are aligned
-    const unasked = chosen() === ask || chosen().ofRun || Boolean(context.source.archive);
+    const unasked = chosen() === ask || chosen().ofRun || !context.source.canAsk(state.now.run);
     const foreign = !frame.meta.parts?.length; // of another model, which cannot be asked
     without.hidden = typeof frame.head !== 'number' || unasked || foreign;
     panel.hidden = controls.hidden = false;
