@@ -11,6 +11,7 @@ from sentencepiece import sentencepiece_model_pb2
 from configs.errors import UserError
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
+from data.tokens.tokenizer_training import SPECIAL_NAMES
 
 Proto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]  # created when it is imported
 
@@ -33,12 +34,9 @@ def tokenizer_data(tokenizer: Tokenizer) -> dict[str, Any]:
     normal = [piece.score for piece in model.pieces if piece.type == Proto.SentencePiece.NORMAL]
     ids = {piece.piece: token for token, piece in enumerate(model.pieces) if piece.type == Proto.SentencePiece.BYTE}
     charsmap = model.normalizer_spec.precompiled_charsmap
-    special = tokenizer.special_ids
     return {
         "kind": kind,
-        "pieces": [
-            tokenizer.pieces([token])[0] if token in special else piece.piece for token, piece in enumerate(model.pieces)
-        ],
+        "pieces": [*SPECIAL_NAMES, *(piece.piece for piece in model.pieces[len(SPECIAL_NAMES) :])],
         "scores": [] if kind == "char" else [_decimal(piece.score) for piece in model.pieces],
         "unknown_score": _decimal(float(np.float32(min(normal, default=0)) - np.float32(UNKNOWN_PENALTY))),
         "bytes": [ids[f"<0x{byte:02X}>"] for byte in range(256)] if ids else [],
@@ -48,7 +46,7 @@ def tokenizer_data(tokenizer: Tokenizer) -> dict[str, Any]:
         "bos_id": tokenizer.bos_id,
         "eos_id": tokenizer.eos_id,
         "start_id": tokenizer.start_id,
-        "special_ids": sorted(special),
+        "special_ids": sorted(tokenizer.special_ids),
         "stop_ids": sorted(tokenizer.stop_ids),
         "never_written": tokenizer.never_written,
     }
