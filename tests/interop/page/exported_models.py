@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from interop.page.weights import FORMATS, describe_weights
+from interpretability.ablation import Head
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -27,7 +31,9 @@ VARIANTS = (
     replace(SMALL, activation="gelu_tanh", norm="layer", norm_eps=0.1, cross_qk_norm=True, encoder_layers=1),
     replace(SMALL, heads=2, width=22, context=24, position="learned", feed_forward=39, share_embeddings=False),
     replace(SMALL, rotary_base=50.0, activation="swiglu", tie_embeddings=False, cross_qk_norm=True, kv_heads=2),
-    replace(SMALL, block="post_norm", norm="layer", bias=True, output_bias=True, position="sinusoidal", activation="silu"),
+    replace(
+        SMALL, block="post_norm", norm="layer", bias=True, output_bias=True, position="sinusoidal", activation="silu"
+    ),
     replace(SMALL, block="post_norm", embedding_scale=3.0, token_shift=True, qk_norm=False),
 )
 """Options that are not in `flavours`, each at least once."""
@@ -75,6 +81,20 @@ def export(browser: Browser, name: str, model: GPT | EncoderDecoder, dtype: str 
 LOAD = """
 const {loadModel} = await import('/engine/model/load.js');
 const read = async (name) => (await fetch(`/files/${name}`, {cache: 'no-store'})).arrayBuffer();
-const load = async (name) => loadModel(JSON.parse(new TextDecoder().decode(await read(`${name}.json`))), await read(`${name}.bin`));
+const load = async (name) => {
+  const description = JSON.parse(new TextDecoder().decode(await read(`${name}.json`)));
+  return loadModel(description, await read(`${name}.bin`));
+};
+const numbersOf = (output) => (output.length ? Float32Array.from(output) : output);
+const outputsOf = (pairs) => new Map(pairs.map(([head, output]) => [head, numbersOf(output)]));
 """
-"""JavaScript that defines `read` and `load`, for the body of `Browser.run`."""
+"""JavaScript for the body of `Browser.run`: `load(name)` returns a model, `outputsOf` the argument `replace` of pairs
+[kind|layer|head, number or list]."""
+
+
+def plain(outputs: Mapping[Head, Any]) -> list[list[Any]]:
+    """Return the replaced outputs of heads as `outputsOf` reads them."""
+    return [
+        ["|".join(map(str, head)), output.flatten().tolist() if isinstance(output, Tensor) else output]
+        for head, output in outputs.items()
+    ]

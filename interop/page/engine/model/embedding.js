@@ -13,7 +13,7 @@ export class Embedding {
     const x = new Float32Array(ids.length * width);
     for (let row = 0; row < ids.length; row++) {
       const token = ids[row] * width;
-      if (!(token >= 0 && token < table.length)) throw new RangeError(`the vocabulary has no token ${ids[row]}`);
+      if (!(Number.isInteger(ids[row]) && token >= 0 && token < table.length)) throw new RangeError(`the vocabulary has no token ${ids[row]}`);
       for (let i = 0; i < width; i++) x[row * width + i] = table[token + i] * scale;
     }
     this.positions?.addTo(x, positions);
