@@ -35,8 +35,12 @@ VARIANTS: dict[str, TokenizerConfig] = {
     "unigram-bytes": TokenizerConfig("unigram", 600, 0.98, byte_fallback=True),
     "bpe-nfkc": TokenizerConfig("bpe", 700, normalization="nfkc"),
     "unigram-nfkc": TokenizerConfig("unigram", 600, 0.98, byte_fallback=True, normalization="nfkc"),
+    "one-line": TokenizerConfig("char"),
 }
 """Each kind with and without byte fallback and normalisation; a small vocabulary lacks characters of the texts."""
+
+AMBIGUOUS = {"bpe": 1.0, "unigram": 1.0, "unigram-large": 1234.567}
+"""Kinds with scores that tie, and their scale; with a large one, float32 sums of a line are inexact and start anew."""
 
 COMPARE = """
 const {Tokenizer} = await import('/engine/tokenizer/tokenizer.js');
@@ -73,7 +77,24 @@ def corpus() -> list[str]:
 @cache
 def trained(name: str) -> Tokenizer:
     """Return a tokenizer of VARIANTS, trained on the built-in corpus."""
-    return SentencePieceTokenizer.train([*corpus(), "0 00 000 0000 aa aaa aaaa\t\n" * 40], VARIANTS[name])
+    texts = [*corpus(), "\ufffd \ufdd0 \ufdd3 \t" * 40, "\n" if name != "one-line" else ""]
+    return SentencePieceTokenizer.train(texts, VARIANTS[name])
+
+
+@cache
+def ambiguous(name: str) -> Tokenizer:
+    """Return a tokenizer of AMBIGUOUS: random pieces, of which some contain characters that are no pieces."""
+    draw = random.Random(6)
+    model = Proto.FromString(trained("bpe").model)
+    del model.pieces[5:]  # special tokens and the newline stay
+    model.trainer_spec.model_type = {"unigram": 1, "bpe": 2}[name.removesuffix("-large")]
+    spellings = {
+        draw.choice(["", "", "▁"]) + "".join(draw.choice("abc0日") for _ in range(draw.randrange(5)))
+        for _ in range(300)
+    }
+    for spelling in sorted(spellings - {"", "c", "▁"}):
+        model.pieces.add(piece=spelling, score=-AMBIGUOUS[name] * draw.randrange(1, 40) / 2)
+    return SentencePieceTokenizer(model.SerializeToString())
 
 
 def hostile_texts() -> list[str]:
@@ -81,12 +102,14 @@ def hostile_texts() -> list[str]:
     stand."""
     draw = random.Random(3)
     wide = "ｶﾞｷﾞ ㍿㌔ﬁÅ①　ＡＢＣe\u0301e\u0301\u0327\u1100\u1161\u11a8 \u00a0½ﷺ𝔘𠮷️が🇯🇵\U0010ffff"
-    repeated = [draw.choice("0a.日 ▁") * draw.randrange(1, 60) + draw.choice(["", "0 ", "a\n"]) for _ in range(LINES)]
+    mixed = ["".join(draw.choices("aabbc00日 é\n", (9,) * 9 + (1, 1), k=draw.randrange(90))) for _ in range(LINES)]
     return [
         *("", " ", "   ", "\n", "\n\n \n", "\0", "\ufeff", "\ufdd0pad\ufdd5 \ufdd4", "a\ud83d b\udc00\udfff"),
         *("<0x41></s><pad>", "<0xE3><0x81><0x82>", "word " * 3000, "x" * 5000 + " y" * 20, "日" * 9000 + "00000"),
+        *("é" * 4095 + " é", "é" * 4096 + " é"),  # on both sides of the longest line
         *("".join(draw.choice(wide + "a 日") for _ in range(draw.randrange(12))) for _ in range(LINES)),
-        *repeated,
+        *mixed,
+        "".join(draw.choices("abc0日 ", (90, 90, 90, 90, 90, 1), k=12_000)),
         *random_texts(LINES, seed=5),
     ]
 
@@ -131,6 +154,14 @@ def test_tokens_are_those_of_sentencepiece(browser: Browser, name: str) -> None:
     falls_back = bool(seen & set(tokenizer_data(tokenizer)["bytes"]))
     assert falls_back == VARIANTS[name].byte_fallback
     assert (tokenizer.unk_id in seen) == (not falls_back)
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+def test_ties_and_inexact_sums_are_those_of_sentencepiece(browser: Browser, name: str) -> None:
+    """Guards which of equal merges or segmentations is chosen, the score of unknown characters, and float32."""
+    tokenizer = ambiguous(name)
+    seen = compare(browser, f"ambiguous-{name}", tokenizer, hostile_texts())
+    assert len(seen) > 0.4 * tokenizer.vocab_size
 
 
 @pytest.mark.parametrize("name", ["char", "bpe", "unigram", "bpe-bytes", "unigram-bytes"])
@@ -192,7 +223,11 @@ def changed(change: Callable[[Any], None]) -> Tokenizer:
 
 def test_other_tokenizers_are_refused_by_name() -> None:
     """Guards against a page that splits text differently than the run."""
-    content = {"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "added_tokens": [], "decoder": None}
+    content: dict[str, Any] = {
+        "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"},
+        "added_tokens": [],
+        "decoder": None,
+    }
     ids = {"pad_id": 0, "unk_id": -1, "bos_id": 0, "eos_id": 0, "start_id": 0}
     theirs = HuggingFaceTokenizer(HuggingFaceTokenizer.packed(1, ids, [0], tokenizer=content))
     with pytest.raises(UserError, match=r"HuggingFaceTokenizer.*char, bpe or unigram"):

@@ -2,7 +2,7 @@
 
 const SPACE = '\u2581';
 const ENCODER = new TextEncoder();
-const DECODER = new TextDecoder('utf-8', {ignoreBOM: true});
+const DECODER = new TextDecoder();
 
 export class Normalizer {
   /** `map`: a CharacterMap, or null. */

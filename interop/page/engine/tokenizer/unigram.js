@@ -39,11 +39,10 @@ export class Unigram {
       }
       const sum = sums[start];
       let node = this.root.next.get(characters[start]);
-      const isPiece = node !== undefined && node.id >= 0;
       for (let end = start + 1; node; node = node.next.get(characters[end++])) {
         if (node.id >= 0) offer(end, node.id, Math.fround(this.scores[node.id] + sum), start);
       }
-      if (!isPiece) offer(start + 1, this.unkId, Math.fround(this.unkScore + sum), start);
+      offer(start + 1, this.unkId, Math.fround(this.unkScore + sum), start); // worse than any piece
     }
 
     const tokens = [];
