@@ -5,7 +5,8 @@
  * score, logProbability, cut: whether it reached the maximal length before its end}.
  *
  * beamSize: 1 is greedy decoding. maxLength: of the translation; by default `longestTarget`. bosId, eosId: of the target. bannedIds are never
- * written. replace: outputs of heads (see `EncoderDecoder.forward`), a number or one vector each.
+ * written. replace: outputs of heads (see `EncoderDecoder.forward`), a number or one vector each. onStep: called after each step with the ids of
+ * the most probable unfinished hypothesis.
  */
 export function translate(model, sourceIds, options) {
   const maxLength = options.maxLength ?? longestTarget(sourceIds.length, model.config.context);
@@ -25,7 +26,8 @@ export function longestTarget(sourceLength, context) {
  * hypotheses. Finished ones among the `beamSize` most probable of all are set aside; `beamSize` of them end the search. A hypothesis of the
  * maximal length is ranked as it is.
  */
-export function beamSearch(model, sourceIds, {beamSize = 4, lengthPenalty = 1, maxLength, bosId, eosId, bannedIds = [], replace = null}) {
+export function beamSearch(model, sourceIds, options) {
+  const {beamSize = 4, lengthPenalty = 1, maxLength, bosId, eosId, bannedIds = [], replace = null, onStep = () => {}} = options;
   const ended = [];
   const setAside = (ids, logProbability, length) => ended.push({ids, score: logProbability / length ** lengthPenalty, logProbability});
   const banned = [...bannedIds];
@@ -47,6 +49,7 @@ export function beamSearch(model, sourceIds, {beamSize = 4, lengthPenalty = 1, m
     // The best continuations may all come from one hypothesis, so each takes over the tokens and the cache of its parent.
     cache.follow(continued.map(({parent}) => parent));
     beam = continued.map(({parent, token, logProbability}) => ({ids: [...beam[parent].ids, token], last: token, logProbability}));
+    onStep(beam[0].ids);
     if (length === maxLength) {
       for (const {ids, logProbability} of beam) setAside(ids, logProbability, length);
       break;
