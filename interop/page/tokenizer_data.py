@@ -54,12 +54,11 @@ def tokenizer_data(tokenizer: Tokenizer) -> dict[str, Any]:
 
 def _supported(tokenizer: Tokenizer) -> Any:
     """Return the SentencePiece model. Raises UserError."""
-    supported = "format=page has those that are trained here (tokenizer.kind=char, bpe or unigram)"
+    supported = "the page splits text as tokenizers that are trained here do (tokenizer.kind=char, bpe or unigram)"
     if not isinstance(tokenizer, SentencePieceTokenizer):
-        name = type(tokenizer).__name__
         raise UserError(
-            f"format=page: the tokenizer came with a model of transformers (init_from, {name}), and {supported}: train "
-            "a run without init_from"
+            f"format=page: the tokenizer came with a pretrained model (init_from; {type(tokenizer).__name__}), but "
+            f"{supported}; train a run without init_from, or use format=huggingface"
         )
     model = Proto.FromString(tokenizer.model)
     spec = model.normalizer_spec
@@ -73,7 +72,7 @@ def _supported(tokenizer: Tokenizer) -> Any:
         or spec.remove_extra_whitespaces
         or not spec.escape_whitespaces
     ):
-        raise UserError(f"format=page: tokenizer.model was not trained by this program, and {supported}")
+        raise UserError(f"format=page: tokenizer.model was not trained by this program, but {supported}")
     return model
 
 
