@@ -66,39 +66,48 @@ class GrowingText {
   }
 }
 
-/** Samples from logits [V], of which those of banned tokens are -Infinity. */
+/**
+ * Samples a token from logits [V], of which those of banned tokens are -Infinity. Each filter keeps the first few of the tokens, ordered by
+ * probability: topK that many; topP the fewest whose probabilities, after topK, sum to at least p (the nucleus, Holtzman et al. 2020);
+ * minP those that have at least this fraction of the largest probability (Nguyen et al. 2024).
+ */
 export function nextToken(logits, {temperature, topK = null, topP = null, minP = null, random}) {
   if (temperature === 0) return argmax(logits);
-  let ids = Array.from(logits.keys());
-  if (topK !== null || topP !== null) ids.sort((a, b) => logits[b] - logits[a] || a - b);
-  if (topK !== null) ids = ids.slice(0, topK);
-  const largest = logits[argmax(logits)];
-  const weight = (id) => Math.exp((logits[id] - largest) / temperature);
-  if (topP !== null) ids = nucleus(ids, weight, topP);
-  if (minP !== null) ids = ids.filter((id) => weight(id) >= minP);
-  const total = ids.reduce((sum, id) => sum + weight(id), 0);
-  // The first token whose cumulative probability exceeds the number; rounding may leave nothing that does, so the last is kept.
-  let left = random() * total;
-  let last;
-  for (const id of ids) {
-    if (weight(id) === 0) continue;
-    last = id;
-    left -= weight(id);
-    if (left < 0) break;
-  }
-  return last;
+  const ordered = logits.slice().sort().reverse();
+  const weight = (logit) => Math.exp((logit - ordered[0]) / temperature);
+  let count = Math.min(topK ?? Infinity, ordered.length);
+  if (topP !== null) count = nucleusSize(ordered.subarray(0, count), weight, topP);
+  const least = Math.max(minP ?? 0, Number.MIN_VALUE); // a weight of 0 is not sampled in any case
+  while (weight(ordered[count - 1]) < least) count--;
+  const ids = mostLikely(logits, ordered[count - 1], count);
+  // The first token whose cumulative probability exceeds a uniform number.
+  const share = random() * ids.reduce((sum, id) => sum + weight(logits[id]), 0);
+  let cumulative = 0;
+  return ids.find((id) => (cumulative += weight(logits[id])) > share) ?? ids[0];
 }
 
-/** The smallest set of most likely tokens whose probabilities sum to at least p (Holtzman et al. 2020); ids: most likely first. */
-function nucleus(ids, weight, p) {
-  const total = ids.reduce((sum, id) => sum + weight(id), 0);
+/** How many of the logits, largest first, have probabilities that sum to at least p: the last of them crosses p. */
+function nucleusSize(ordered, weight, p) {
+  const total = ordered.reduce((sum, logit) => sum + weight(logit), 0);
   let before = 0;
-  const end = ids.findIndex((id) => {
+  const end = ordered.findIndex((logit) => {
     const crossed = before >= p * total;
-    before += weight(id);
+    before += weight(logit);
     return crossed;
   });
-  return end < 0 ? ids : ids.slice(0, end);
+  return end < 0 ? ordered.length : end;
+}
+
+/** The ids of the `count` largest logits, of which `smallest` is the last; of equal ones, the first. */
+function mostLikely(logits, smallest, count) {
+  let above = 0;
+  for (const logit of logits) if (logit > smallest) above++;
+  let equal = count - above;
+  const ids = [];
+  logits.forEach((logit, id) => {
+    if (logit > smallest || (logit === smallest && equal-- > 0)) ids.push(id);
+  });
+  return ids;
 }
 
 /** Makes tokens that occur in the text less likely, in place (Keskar et al. 2019). */
