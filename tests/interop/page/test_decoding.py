@@ -28,6 +28,23 @@ SENTENCES = 6
 
 BANNED = [0, 1, 7, 8]
 
+FILTERS: tuple[dict[str, Any], ...] = (
+    {"temperature": 1.0},
+    {"temperature": 0.5, "top_k": 5},
+    {"temperature": 1.3, "top_p": 0.7},
+    {"temperature": 0.8, "min_p": 0.2},
+    {"temperature": 2.0, "top_k": 9, "top_p": 0.9, "min_p": 0.1},
+    {"temperature": 1.0, "top_p": 1e-9},
+)
+
+CAMEL = {
+    "top_k": "topK",
+    "top_p": "topP",
+    "min_p": "minP",
+    "max_tokens": "maxTokens",
+    "repetition_penalty": "repetitionPenalty",
+}
+
 GENERATE = (
     LOAD
     + """
@@ -60,8 +77,8 @@ def prompts(count: int, longest: int) -> list[list[int]]:
     return [torch.randint(4, VOCABULARY, (1 + number * longest // count,)).tolist() for number in range(count)]
 
 
-def continued(model: GPT, ids: list[int], config: SamplingConfig) -> list[int]:
-    steps = generate(model, [ids], config, stop_ids=[EOS], banned_ids=BANNED)
+def continued(model: GPT, ids: list[int], config: SamplingConfig, seed: int = 0) -> list[int]:
+    steps = generate(model, [ids], config, seed=seed, stop_ids=[EOS], banned_ids=BANNED)
     return [token for (token,) in steps if token is not None]
 
 
@@ -80,6 +97,27 @@ def test_the_most_likely_continuation_is_that_of_python(browser: Browser) -> Non
         assert browser.run(GENERATE, "model", starts, options) == texts, config
         lengths += [len(text) for text in texts]
     assert min(lengths) < max(lengths) == 40  # some texts end, others outgrow the context
+
+
+def test_a_seed_samples_the_text_of_python(browser: Browser) -> None:
+    """Guards against random numbers or choices that differ from those of generate.py with the same seed."""
+    body = GENERATE.replace(
+        "written = generate(model, ids, {", "written = generate(model, ids, {random: uniformNumbers(options.seed), "
+    )
+    body = "const {uniformNumbers} = await import('/engine/decoding/random.js');" + body
+    model, start = export(browser, "model", gpt(SMALL)), prompts(1, 8)
+    assert isinstance(model, GPT)
+    with torch.no_grad():
+        model.embedding.tokens.weight.mul_(8)  # tied: logits that are far from uniform
+    export(browser, "model", model)
+    texts = []
+    for seed, filters in enumerate((*FILTERS, {"repetition_penalty": 1.4}), start=2**32 - 2):
+        config = SamplingConfig(max_tokens=80, **filters)
+        texts.append(continued(model, start[0], config, seed))
+        options = {CAMEL.get(key, key): value for key, value in vars(config).items()} | {"seed": seed}
+        options |= {"stopIds": [EOS], "bannedIds": BANNED}
+        assert browser.run(body, "model", start, options) == [texts[-1]], filters
+    assert len({tuple(text[:5]) for text in texts}) > 4
 
 
 def test_a_cache_changes_nothing(browser: Browser) -> None:
@@ -176,17 +214,6 @@ def test_heads_are_replaced_while_writing(browser: Browser) -> None:
 
 DRAWS, TEXTS = 20_000, 3000
 
-FILTERS: tuple[dict[str, Any], ...] = (
-    {"temperature": 1.0},
-    {"temperature": 0.5, "top_k": 5},
-    {"temperature": 1.3, "top_p": 0.7},
-    {"temperature": 0.8, "min_p": 0.2},
-    {"temperature": 2.0, "top_k": 9, "top_p": 0.9, "min_p": 0.1},
-    {"temperature": 1.0, "top_p": 1e-9},
-)
-
-CAMEL = {"top_k": "topK", "top_p": "topP", "min_p": "minP"}
-
 
 def distribution(logits: Tensor, config: SamplingConfig) -> Tensor:
     """Return the probabilities [R, V] from which `next_token` samples, of logits [R, V]."""
@@ -220,11 +247,11 @@ def test_samples_have_the_distribution_of_python(browser: Browser) -> None:
     """Guards against a temperature or filter that is applied wrongly or in another order than in Python."""
     body = """
 const {nextToken} = await import('/engine/decoding/sampling.js');
-const {randomNumbers} = await import('/engine/decoding/random.js');
+const {uniformNumbers} = await import('/engine/decoding/random.js');
 const [logits, filters, draws] = values;
 return filters.map((options, seed) => {
   const counts = Array(logits.length).fill(0);
-  const random = randomNumbers(seed);
+  const random = uniformNumbers(seed);
   for (let draw = 0; draw < draws; draw++) counts[nextToken(Float32Array.from(logits), {...options, random})]++;
   return counts;
 });
@@ -246,11 +273,11 @@ def test_texts_of_neighbouring_seeds_are_independent(browser: Browser) -> None:
         LOAD
         + """
 const {generate} = await import('/engine/decoding/sampling.js');
-const {randomNumbers} = await import('/engine/decoding/random.js');
+const {uniformNumbers} = await import('/engine/decoding/random.js');
 const [name, start, bannedIds, texts] = values;
 const model = await load(name);
 const options = {temperature: 1, maxTokens: 2, bannedIds};
-return Array.from({length: texts}, (_, seed) => generate(model, start, {...options, random: randomNumbers(seed)}));
+return Array.from({length: texts}, (_, seed) => generate(model, start, {...options, random: uniformNumbers(seed)}));
 """
     )
     model, start = gpt(ModelConfig(layers=1, heads=2, width=16, context=24, tie_embeddings=False)), [EOS, 40, 41]

@@ -3,13 +3,13 @@
  * the objects that the tab sends; whatever is wrong with one throws a Refusal, whose message is one sentence for the user.
  */
 
+import {uniformNumbers} from '../decoding/random.js';
 import {answerTo, notesOn} from './answer.js';
 import {Checkpoint} from './checkpoint.js';
 import {circuitTables, sidesOf} from './circuit_tables.js';
 import {exampleOf, sourceIds, textExample} from './example.js';
 import {headEffects} from './head_effects.js';
 import {readAfter, readCircuit, readEffects, readQuestion, readTranslation, readWriting} from './question.js';
-import {uniformNumbers} from './random.js';
 import {Refusal} from './refusal.js';
 import {changedOutputs} from './replaced_outputs.js';
 import {continuation, translation} from './writing.js';

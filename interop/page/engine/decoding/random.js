@@ -1,15 +1,34 @@
 /**
- * A function that returns independent numbers, uniform in [0, 1), the same for the same seed (a whole number): Chris Doty-Humphrey's sfc32,
- * two outputs for the 53 bits of a number.
+ * The random numbers of torch's CPU generator: a Mersenne Twister, of which `torch.rand(n, dtype=torch.float64)` takes two numbers of 32 bits
+ * for each of its own. So the same seed samples the same text as generate.py.
  */
-export function randomNumbers(seed) {
-  const state = Uint32Array.of(seed, seed / 2 ** 32, 0, 1);
-  const next = () => {
-    const [a, b, c, counter] = state;
-    const output = (a + b + counter) >>> 0;
-    state.set([b ^ (b >>> 9), c + (c << 3), ((c << 21) | (c >>> 11)) + output, counter + 1]);
-    return output;
+
+const [SIZE, SHIFT] = [624, 397];
+
+/** A function that returns the next number in [0, 1). seed: a whole number, at least 0; its lower 32 bits count. */
+export function uniformNumbers(seed) {
+  const state = new Uint32Array(SIZE);
+  state[0] = Number(BigInt.asUintN(32, BigInt(seed)));
+  for (let i = 1; i < SIZE; i++) state[i] = Math.imul(1812433253, state[i - 1] ^ (state[i - 1] >>> 30)) + i;
+  let place = SIZE;
+
+  function next32() {
+    if (place === SIZE) {
+      place = 0;
+      for (let i = 0; i < SIZE; i++) {
+        const mixed = (state[i] & 0x80000000) | (state[(i + 1) % SIZE] & 0x7fffffff);
+        state[i] = state[(i + SHIFT) % SIZE] ^ (mixed >>> 1) ^ (mixed & 1 ? 0x9908b0df : 0);
+      }
+    }
+    let bits = state[place++];
+    bits ^= bits >>> 11;
+    bits ^= (bits << 7) & 0x9d2c5680;
+    bits ^= (bits << 15) & 0xefc60000;
+    return (bits ^ (bits >>> 18)) >>> 0;
+  }
+
+  return () => {
+    const [high, low] = [next32(), next32()];
+    return ((high & 0x1fffff) * 2 ** 32 + low) * 2 ** -53; // the lower 53 of 64 bits
   };
-  for (let i = 0; i < 12; i++) next(); // until the seed has reached every bit
-  return () => ((next() >>> 5) * 2 ** 26 + (next() >>> 6)) * 2 ** -53;
 }

@@ -1,6 +1,6 @@
 /** Sampling: continues a text with a GPT, one token at a time, as generation/sampling.py does. */
 
-import {randomNumbers} from './random.js';
+import {uniformNumbers} from './random.js';
 
 const DEFAULTS = {temperature: 0.8, topK: null, topP: null, minP: null, repetitionPenalty: 1, maxTokens: 200, replace: null};
 
@@ -8,7 +8,7 @@ const DEFAULTS = {temperature: 0.8, topK: null, topP: null, minP: null, repetiti
  * Continues the ids of a text, at least one, with at most `maxTokens` tokens; returns the ids written, and calls `onToken(id)` with each.
  *
  * temperature: 0 takes the most likely token. topK, topP, minP: null for no limit. The text ends before a token of `stopIds`; those of
- * `bannedIds` are never written. random: a function that returns numbers in [0, 1), such as `randomNumbers(seed)`. replace: outputs of
+ * `bannedIds` are never written. random: a function that returns numbers in [0, 1), such as `uniformNumbers(seed)`. replace: outputs of
  * heads (see `GPT.forward`), a number or one vector each.
  *
  * A text may outgrow the context. Of a longer one the last `context` tokens are read; a text that fills the context continues from its last
@@ -25,7 +25,7 @@ export function generate(model, ids, options, onToken = () => {}) {
 
 /** A generator of the same tokens, for callers who do something else in between. */
 export function* writtenTokens(model, ids, options) {
-  const chosen = {...DEFAULTS, stopIds: [], bannedIds: [], random: randomNumbers(1), ...options};
+  const chosen = {...DEFAULTS, stopIds: [], bannedIds: [], random: uniformNumbers(1), ...options};
   const [stops, banned] = [new Set(chosen.stopIds), [...chosen.bannedIds]];
   check(chosen, ids);
   const seen = new Set(chosen.repetitionPenalty === 1 ? [] : ids);
