@@ -11,16 +11,20 @@ import pytest
 import torch
 from torch import Tensor
 
+from configs.compose import compose_config
 from configs.errors import UserError
-from interop.page.weights import COMPUTED, describe_weights
+from interop.page.weights import COMPUTED, describe_weights, refused_options
 from interpretability.ablation import Head, replace_head_outputs
 from interpretability.residual_stream import norm_path, record_residual_stream
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.recording import record_attention
+from tests.conftest import ROOT
 from tests.interop.page.conftest import Browser
 from tests.interop.page.exported_models import BOS, EOS, LOAD, SMALL, VOCABULARY, export, gpt, plain, suite, translator
+from training.config import TrainConfig
+from training.new_or_resumed_run import to_dataclass
 
 TEXTS = 4
 """Texts per model in the suite."""
@@ -206,6 +210,14 @@ def test_options_that_the_engine_lacks_are_refused_by_name() -> None:
         model.config = replace(SMALL, **{key: "new"})
         with pytest.raises(UserError, match=f"model.{key}=new"):
             describe_weights(model, "bf16")
+
+
+@pytest.mark.parametrize("recipe", sorted(path.stem for path in (ROOT / "configs" / "experiment").glob("*.yaml")))
+def test_no_recipe_is_refused(recipe: str) -> None:
+    """Guards against a recipe of ours whose runs have no page."""
+    composed, problems = compose_config("train", TrainConfig, [f"+experiment={recipe}"])
+    assert composed is not None, problems
+    assert refused_options(to_dataclass(composed, []).model) == []
 
 
 def test_the_engine_knows_every_option_of_the_configuration() -> None:
