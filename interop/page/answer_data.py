@@ -25,16 +25,16 @@ from tab_answers.replaced_outputs import mean_outputs
 from tab_answers.run_recordings import labels_of, recorded_examples
 
 NAMED_CHARACTERS = (
-    (0x20, 0x17F),  # Latin
-    (0x370, 0x45F),  # Greek, Cyrillic
+    (0x20, 0x24F),  # Latin
+    (0x370, 0x52F),  # Greek, Cyrillic
     (0x2000, 0x206F),  # punctuation
-    (0x20A0, 0x20C0),  # currencies
-    (0x2190, 0x2199),  # arrows
+    (0x20A0, 0x22FF),  # currencies, letterlike symbols, arrows, mathematics
+    (0x25A0, 0x27BF),  # shapes, symbols
     (0x3000, 0x30FF),  # Japanese punctuation and kana
-    (0xFF01, 0xFF60),  # full width
-    (0x1F600, 0x1F64F),  # faces
+    (0xFF01, 0xFF9F),  # full width and half width
+    (0x1F300, 0x1FAFF),  # pictures
 )
-"""First and last code point of characters that a page names; the names of all would be as large as a small model."""
+"""First and last code points of the characters that a page names, in 31 kB compressed; all names would take 130 kB."""
 
 
 def answer_data(run: Run, kept: Sequence[Run]) -> dict[str, Any]:
