@@ -220,7 +220,7 @@ def test_answers_and_recordings_are_those_of_python(subjects: Subjects, browser:
             continue
         assert "result" in actual, (context, actual)
         answers, recordings = actual["result"]["answers"], actual["result"]["recordings"]
-        names = names_after(question.get("after", 0))[-len(answers) :]
+        names = names_after(int(question.get("after", 0)))[-len(answers) :]
         assert [answer["recording"] for answer in answers] == list(recordings) == names, context
         whole = names[0] if len(names) == 2 else None
         assert answers[-1]["whole_recording"] == whole, context

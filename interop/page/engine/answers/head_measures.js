@@ -12,42 +12,50 @@ const BY_WEIGHT = [
   ['diagonal', 'diagonal'],
 ];
 
-/** {measure: {kind: [per layer [per head]]}} of a text: `layers` by kind are tensors {numbers, shape: [H, Q, K]}, `special` the marks of its keys. */
+/** {measure: {kind: [per layer [per head]]}}. layers: by kind, tensors {numbers, shape: [H, Q, K]}; special: by kind, the marks of the keys. */
 export function headMeasures(layers, special) {
   const measures = {};
   for (const [kind, tensors] of Object.entries(layers)) {
-    const measured = tensors.map((tensor) => measuresOf(tensor, kind, special[kind]));
-    for (const name of Object.keys(measured[0])) {
+    const [, queries] = tensors[0].shape;
+    if (kind === 'decoder' && queries < 2) continue;
+    const measured = tensors.map(({numbers, shape: [heads]}) =>
+      Array.from({length: heads}, (_, head) => measuresOf(numbers, head, tensors[0].shape, kind, special[kind])),
+    );
+    for (const name of Object.keys(measured[0][0])) {
       measures[name] ??= {};
-      measures[name][kind] = measured.map((layer) => layer[name].map((head) => rounded(head, 5)));
+      measures[name][kind] = measured.map((heads) => heads.map((head) => rounded(head[name], 5)));
     }
   }
   return measures;
 }
 
-/** {measure: [per head]} of the maps of a layer; empty if no row has more than one key. */
-function measuresOf({numbers, shape: [heads, queries, keys]}, kind, special) {
-  const first = kind === 'decoder' ? 1 : 0;
-  const rows = Array.from({length: queries - first}, (_, row) => first + row);
-  if (rows.length < 1) return {};
-  const marked = places(special, true);
-  const plain = places(special, false);
-  const uniform = Math.max(mean(rows.map((row) => Math.log(kind === 'decoder' ? row + 1 : keys))), 1e-9);
-  const ofHeads = (measure) => Array.from({length: heads}, (_, head) => measure((row, key) => numbers[(head * queries + row) * keys + key]));
-  const mass = (chosen) => ofHeads((weight) => mean(rows.map((row) => sum(chosen.map((key) => weight(row, key))))));
-  const beside = (offset) => {
-    const inside = rows.filter((row) => row + offset >= 0 && row + offset < keys);
-    return ofHeads((weight) => (inside.length ? mean(inside.map((row) => weight(row, row + offset))) : 0));
-  };
-  const all = [...special.keys()];
-  const entropy = ofHeads((weight) => mean(rows.map((row) => -sum(all.map((key) => xLogX(weight(row, key)))))));
-  const measures = {entropy, spread: entropy.map((head) => head / uniform), first: mass([0]), special: mass(marked)};
-  if (kind !== 'cross') return {...measures, diagonal: beside(0), previous: beside(-1)};
-  const coverage = ofHeads((weight) => {
-    const best = new Set(rows.map((row) => all.reduce((most, key) => (weight(row, key) > weight(row, most) ? key : most), 0)));
-    return plain.filter((key) => best.has(key)).length / Math.max(plain.length, 1);
-  });
-  return {...measures, coverage};
+/** {measure: value} of the map of a head: means over its rows. */
+function measuresOf(numbers, head, [, queries, keys], kind, special) {
+  const start = kind === 'decoder' ? 1 : 0;
+  const sums = {entropy: 0, uniform: 0, first: 0, special: 0, diagonal: 0, previous: 0};
+  const covered = new Set();
+  for (let query = start; query < queries; query++) {
+    const row = (head * queries + query) * keys;
+    let best = 0;
+    for (let key = 0; key < keys; key++) {
+      const weight = numbers[row + key];
+      if (weight > 0) sums.entropy -= weight * Math.log(weight);
+      if (special[key]) sums.special += weight;
+      if (weight > numbers[row + best]) best = key;
+    }
+    if (!special[best]) covered.add(best);
+    sums.uniform += Math.log(kind === 'decoder' ? query + 1 : keys);
+    sums.first += numbers[row];
+    sums.diagonal += query < keys ? numbers[row + query] : 0;
+    sums.previous += query > 0 && query <= keys ? numbers[row + query - 1] : 0;
+  }
+  const rows = queries - start;
+  const entropy = sums.entropy / rows;
+  const spread = entropy / Math.max(sums.uniform / rows, 1e-9);
+  const shared = {entropy, spread, first: sums.first / rows, special: sums.special / rows};
+  if (kind === 'cross') return {...shared, coverage: covered.size / Math.max(special.filter((mark) => !mark).length, 1)};
+  const before = queries - 1; // rows with a key before them, if any
+  return {...shared, diagonal: sums.diagonal / rows, previous: before ? sums.previous / before : 0};
 }
 
 /** {kind: [per layer [label of each head]]}: the first two names that hold; '' if none does. */
@@ -66,20 +74,4 @@ function namesOf(head) {
   const names = (head.coverage ?? 0) >= 0.5 && head.spread <= 0.5 && head.special <= 0.3 ? ['alignment'] : [];
   names.push(...BY_WEIGHT.filter(([measure]) => (head[measure] ?? 0) >= 0.5).map(([, label]) => label));
   return names.length || head.spread < 0.8 ? names : ['broad'];
-}
-
-function places(marks, wanted) {
-  return [...marks.keys()].filter((place) => Boolean(marks[place]) === wanted);
-}
-
-function xLogX(x) {
-  return x > 0 ? x * Math.log(x) : 0;
-}
-
-function sum(numbers) {
-  return numbers.reduce((total, number) => total + number, 0);
-}
-
-function mean(numbers) {
-  return sum(numbers) / numbers.length;
 }

@@ -98,5 +98,7 @@ function attentionTensors(record, weights) {
 }
 
 function rowNorms(rows, width) {
-  return Float32Array.from({length: rows.length / width}, (_, row) => Math.hypot(...rows.subarray(row * width, (row + 1) * width)));
+  const norms = new Float32Array(rows.length / width);
+  for (let place = 0; place < rows.length; place++) norms[Math.floor(place / width)] += rows[place] ** 2;
+  return norms.map(Math.sqrt);
 }
