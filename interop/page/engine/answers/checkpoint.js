@@ -30,11 +30,11 @@ export class Checkpoint {
   headsOf(named) {
     const keys = new Set();
     for (const [kind, layer, head] of named) {
-      const module = this.model.attentions.get(`${kind}|${layer}`);
-      if (head === null && !module) throw new Refusal(`the model has no ${kind} layer ${layer}`);
-      if (head !== null && !(head < module?.heads)) throw new Refusal(`the model has no head ${head} in ${kind} layer ${layer}`);
-      const heads = head === null ? Array.from({length: module.heads}, (_, number) => number) : [head];
-      for (const number of heads) keys.add(`${kind}|${layer}|${number}`);
+      const count = this.model.attentions.get(`${kind}|${layer}`)?.heads ?? 0;
+      if (head === null && !count) throw new Refusal(`the model has no ${kind} layer ${layer}`);
+      if (head !== null && head >= count) throw new Refusal(`the model has no head ${head} in ${kind} layer ${layer}`);
+      const [first, end] = head === null ? [0, count] : [head, head + 1];
+      for (let number = first; number < end; number++) keys.add(`${kind}|${layer}|${number}`);
     }
     return [...keys];
   }

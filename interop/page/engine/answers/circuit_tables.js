@@ -36,50 +36,51 @@ export function sidesOf(tokenizers, leftOut) {
  */
 export function circuitTables(question, checkpoint, [source, target]) {
   const {kind, layer, head, token} = question;
-  const {model, data: {limits}} = checkpoint;
-  const most = limits.most_matches;
+  const {model, data} = checkpoint;
+  const {limits} = data;
   checkpoint.headsOf([[kind, layer, head]]);
   const read = kind === 'encoder' ? source : target;
   const seen = kind === 'decoder' ? target : source;
-  if (token !== null && !read.matches(token, most).length && !seen.matches(token, most).length) {
-    throw new Refusal(`no token of the vocabulary begins with '${token}'`);
-  }
+  const isKnown = (side) => side.matches(token, limits.most_matches).length > 0;
+  if (token !== null && !isKnown(read) && !isKnown(seen)) throw new Refusal(`no token of the vocabulary begins with '${token}'`);
   const {attends, writes} = circuits(model, question, source.ids, target.ids);
   const square = kind === 'decoder';
-  const written = writes && described(writes, seen, target, token, limits, square);
+  const all = token === null;
+  const [attending, writing] = [all && attends.survey(limits.pairs), writes && (all || square) && writes.survey(limits.pairs)];
+  const described = (table, survey, rows, columns) =>
+    all ? strongestOfAll(table, survey.strongest, rows, columns, limits) : strongestOfToken(table, rows, columns, token, limits);
   return {
     checkpoint: checkpoint.name,
     step: checkpoint.step,
     rotary: model.config.position === 'rotary' && kind !== 'cross',
-    attends: described(attends, read, seen, token, limits).answer,
-    writes: written && written.answer,
+    attends: described(attends, attending, read, seen),
+    writes: writes && described(writes, writing, seen, target),
     copying: square ? rounded(writes.sumOfEigenvalues(), 4) : null,
-    own: square ? rounded(written.onDiagonal, 4) : null,
+    own: square ? rounded(writing.onDiagonal, 4) : null,
   };
 }
 
-/** {answer: a table and its strongest pairs, onDiagonal: see `TokenTable.survey`; it is always there if `surveyed`}. */
-function described(table, rows, columns, token, limits, surveyed = false) {
-  if (token !== null) {
-    const [first, second] = [rows.matches(token, limits.most_matches), columns.matches(token, limits.most_matches)];
-    const [allRows, allColumns] = [[...rows.ids.keys()], [...columns.ids.keys()]];
-    const strongest = (some, others) => strongestOf(table, rows, columns, some, others, limits.pairs_of_a_token);
-    const answer = {table: null, from_token: strongest(first, allColumns), to_token: strongest(allRows, second)};
-    return {answer, ...(surveyed && {onDiagonal: table.survey(1).onDiagonal})};
-  }
-  const {strongest, onDiagonal} = table.survey(limits.pairs);
-  const pairs = strongest.map(([row, column, value]) => [rows.pieces[row], columns.pieces[column], rounded(value, 3)]);
-  const isSmall = Math.max(rows.ids.length, columns.ids.length) <= limits.largest_table;
-  return {answer: {table: isSmall ? wholeTable(table, rows, columns) : null, pairs}, onDiagonal};
+/** The strongest pairs of a table, and the table itself if it is small. */
+function strongestOfAll(table, strongest, rows, columns, {largest_table: largest}) {
+  const isSmall = Math.max(rows.ids.length, columns.ids.length) <= largest;
+  return {table: isSmall ? wholeTable(table, rows, columns) : null, pairs: named(strongest, rows.pieces, columns.pieces)};
 }
 
-/** The strongest pairs of some rows and columns, with their pieces. */
-function strongestOf(table, rows, columns, some, others, count) {
-  if (!some.length || !others.length) return [];
-  return table
-    .part(some, others)
-    .survey(count)
-    .strongest.map(([row, column, value]) => [rows.pieces[some[row]], columns.pieces[others[column]], rounded(value, 3)]);
+/** The strongest pairs of the rows and of the columns that a token stands for. */
+function strongestOfToken(table, rows, columns, token, {most_matches: most, pairs_of_a_token: count}) {
+  const strongest = (some, others) => {
+    if (!some.length || !others.length) return [];
+    const [rowPieces, columnPieces] = [some.map((place) => rows.pieces[place]), others.map((place) => columns.pieces[place])];
+    return named(table.part(some, others).survey(count).strongest, rowPieces, columnPieces);
+  };
+  const [allRows, allColumns] = [rows, columns].map(({ids}) => [...ids.keys()]);
+  const [first, second] = [rows, columns].map((side) => side.matches(token, most));
+  return {table: null, from_token: strongest(first, allColumns), to_token: strongest(allRows, second)};
+}
+
+/** Entries [row, column, value] with pieces for row and column. */
+function named(entries, rowPieces, columnPieces) {
+  return entries.map(([row, column, value]) => [rowPieces[row], columnPieces[column], rounded(value, 3)]);
 }
 
 function wholeTable(table, rows, columns) {

@@ -18,38 +18,17 @@ export function forwardPass(model, example, replace = null) {
   return {example, logits, record};
 }
 
-/** The recording of a pass. name: of the example; labels: of the heads, null for those of this example. */
-export function recordingOf(checkpoint, {example, logits, record}, name, labels) {
-  const {source, target: reads, next} = example;
-  const {model, target: tokenizer} = checkpoint;
-  const {predictions: most, lens: mostOfLayers} = checkpoint.data.limits;
-  const vocabulary = model.vocabSize;
-  const tokens = (ids, spelt) => ({ids, pieces: spelt.pieces(ids), special: ids.map((id) => Number(tokenizer.specialIds.has(id)))});
-  const predictions = mostLikely(logits, vocabulary, tokenizer, most);
-  const losses = lossesOf(logits, vocabulary, next, 5);
-  const sample = {
-    name,
-    reads: tokens(reads, tokenizer),
-    predicts: tokens(next, tokenizer),
-    source: source && tokens(source, checkpoint.source),
-    losses,
-    predictions,
-    length: reads.length,
-    source_length: source?.length ?? 0,
-    truncated: false,
-    links: null,
-    antecedents: null,
-    lens: record.stream.layers
-      .slice(0, -1)
-      .map((_, layer) => mostLikely(lens(model, record.stream, layer), vocabulary, tokenizer, mostOfLayers)),
-  };
-  const candidates = predictions.map((likely, row) => [next[row] ?? likely[0][0], ...likely.map(([id]) => id)]);
+/** The recording of a pass, {meta, tensors}. name: of the example; labels: of the heads, null for those of this example. */
+export function recordingOf(checkpoint, pass, name, labels) {
+  const {model, step} = checkpoint;
+  const {logits, record} = pass;
+  const sample = sampleOf(checkpoint, pass, name);
+  const {reads, predicts, source, predictions, losses} = sample;
   const weights = weightsByKind(record);
-  const marks = {encoder: sample.source?.special, decoder: sample.reads.special, cross: sample.source?.special};
-  const measures = headMeasures(weights, marks);
+  const measures = headMeasures(weights, {encoder: source?.special, decoder: reads.special, cross: source?.special});
   const parts = partsOf(model);
   const meta = {
-    step: checkpoint.step,
+    step,
     samples: [sample],
     kinds: Object.fromEntries(Object.entries(weights).map(([kind, layers]) => [kind, {layers: layers.length, heads: layers[0].shape[0]}])),
     parts,
@@ -59,25 +38,49 @@ export function recordingOf(checkpoint, {example, logits, record}, name, labels)
     loss: losses.length ? losses.reduce((sum, loss) => sum + loss, 0) / losses.length : null,
     layer_numbers: {},
   };
-  const shape = [candidates[0].length, parts.length, reads.length];
+  // The known next token of each row (after the end of a text, the most likely one), and the most likely ones.
+  const candidates = predictions.map((likely, row) => [predicts.ids[row] ?? likely[0][0], ...likely.map(([id]) => id)]);
+  const [length, count] = [candidates.length, candidates[0].length];
   const tensors = {
     ...attentionTensors(record, weights),
-    '0|||attribution': {numbers: attribution(model, record.stream, candidates), shape},
-    '0|||logits': {numbers: centredLogits(logits, vocabulary, candidates), shape: [shape[0], shape[2]]},
+    '0|||attribution': {numbers: attribution(model, record.stream, candidates), shape: [count, parts.length, length]},
+    '0|||logits': {numbers: centredLogits(logits, model.vocabSize, candidates), shape: [count, length]},
   };
   return {meta, tensors};
+}
+
+/** What a recording says of its example: tokens, losses and predictions. */
+function sampleOf(checkpoint, {example, logits, record: {stream}}, name) {
+  const {source, target: reads, next} = example;
+  const {model, target: tokenizer} = checkpoint;
+  const {predictions: most, lens: mostOfLayer} = checkpoint.data.limits;
+  const tokens = (ids, spelt) => ({ids, pieces: spelt.pieces(ids), special: ids.map((id) => Number(tokenizer.specialIds.has(id)))});
+  const likely = (rows, count) => mostLikely(rows, model.vocabSize, tokenizer, count);
+  return {
+    name,
+    reads: tokens(reads, tokenizer),
+    predicts: tokens(next, tokenizer),
+    source: source && tokens(source, checkpoint.source),
+    losses: lossesOf(logits, model.vocabSize, next, 5),
+    predictions: likely(logits, most),
+    length: reads.length,
+    source_length: source?.length ?? 0,
+    truncated: false,
+    links: null,
+    antecedents: null,
+    lens: stream.layers.slice(0, -1).map((_, layer) => likely(lens(model, stream, layer), mostOfLayer)),
+  };
 }
 
 /** {kind: tensors of the weights by layer}. */
 function weightsByKind({shapes, weights}) {
   const byKind = {};
   for (const kind of KINDS) {
-    const places = [...shapes.keys()].filter((place) => place.startsWith(`${kind}|`));
-    const tensor = (_, layer) => {
+    for (let layer = 0; shapes.has(`${kind}|${layer}`); layer++) {
       const {heads, queries, keys} = shapes.get(`${kind}|${layer}`);
-      return {numbers: weights.get(`${kind}|${layer}`), shape: [heads, queries, keys]};
-    };
-    if (places.length) byKind[kind] = places.map(tensor);
+      byKind[kind] ??= [];
+      byKind[kind].push({numbers: weights.get(`${kind}|${layer}`), shape: [heads, queries, keys]});
+    }
   }
   return byKind;
 }
