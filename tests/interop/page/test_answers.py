@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from attention_maps.record.arrays import recording_of_arrays
 from generation.config import SamplingConfig, TranslationConfig
 from generation.sampling import generate
 from generation.translation import best_translations
@@ -95,6 +96,8 @@ BACK: list[Question] = [
 REFUSED: list[Question] = [
     {"text": "x" * 2001},
     {"text": " \n"},
+    {"text": "\u3000\x1c"},
+    {"text": "\ufeff"},
     {"text": 3},
     {},
     {"text": "x", "source": "x"},
@@ -504,3 +507,76 @@ def test_translations_are_those_of_python(subjects: Subjects, browser: Browser) 
         assert actual["progress"], options
     assert removed["result"]["written"] is not None
     assert "beam_size=0: must be from 1 to 1000" in refused["refusal"]
+
+
+def distributions(rows: np.ndarray) -> np.ndarray:
+    """Return rows that sum to 1."""
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def test_labels_of_heads_are_those_of_python(browser: Browser) -> None:
+    """Guards the names of heads where a run has none that were measured on more examples."""
+    size, generator = 6, np.random.default_rng(1)
+    one = np.eye(size)
+    previous = np.eye(size, k=-1)
+    previous[0, 0] = 1
+    first = np.zeros((size, size))
+    first[:, 0] = 1
+    even = np.tril(np.ones((size, size)))
+    noise = generator.random((size, size))
+    maps = {
+        "decoder": [previous, first, one, even, one + previous, np.tril(noise) ** 3],
+        "encoder": [one, previous, np.ones((size, size)), noise],
+        "cross": [one, one[::-1], np.ones((size, size)), first, noise**6],
+    }
+    sharp = {
+        kind: np.stack([np.stack([distributions(head + 1e-3 * np.tril(noise)) for head in heads])] * 2)
+        for kind, heads in maps.items()
+    }
+    text, source = ["<s>", "▁a", "b", "▁c", "d", "."], ["▁u", "v", "▁w", "x", "!", "</s>"]
+    recording = recording_of_arrays(sharp, text, source)
+    (sample,) = recording.samples
+    body = """
+    const {headLabels, headMeasures} = await import('/engine/answers/head_measures.js');
+    const {rollout} = await import('/engine/answers/rollout.js');
+    const [maps, special] = values;
+    const tensor = ({numbers, shape}) => ({numbers: Float32Array.from(numbers), shape});
+    const layers = Object.fromEntries(Object.entries(maps).map(([kind, tensors]) => [kind, tensors.map(tensor)]));
+    const measures = headMeasures(layers, special);
+    const mixed = ['encoder', 'decoder'].map((kind) => [kind, Array.from(rollout(layers[kind]).numbers)]);
+    return {measures, labels: headLabels(measures), rollouts: Object.fromEntries(mixed)};
+    """
+    layers = {
+        kind: [{"numbers": heads.ravel().tolist(), "shape": heads.shape} for heads in weights.astype(np.float16)]
+        for kind, weights in sharp.items()
+    }
+    assert sample.source is not None
+    marks = {"decoder": sample.reads.special, "encoder": sample.source.special, "cross": sample.source.special}
+    given = browser.run(body, layers, {kind: list(map(int, special)) for kind, special in marks.items()})
+    assert given["labels"] == recording.labels
+    named = {label for layers in recording.labels.values() for heads in layers for label in heads}
+    assert named >= {"", "previous token", "first token", "diagonal", "alignment", "broad"}
+    for name, kinds in recording.measures.items():
+        for kind, expected in kinds.items():
+            np.testing.assert_allclose(given["measures"][name][kind], expected, atol=2e-5, err_msg=f"{name} {kind}")
+    assert given["measures"].keys() == recording.measures.keys()
+    for kind, numbers in given["rollouts"].items():
+        np.testing.assert_allclose(numbers, sample.rollout[kind].ravel(), atol=HALF)
+
+
+def test_eigenvalues_are_those_of_lapack(browser: Browser) -> None:
+    """Guards copying scores against an algorithm that fails for some matrices."""
+    generator = np.random.default_rng(0)
+    matrices = [generator.normal(size=(size, size)) for size in (1, 2, 3, 5, 16, 48, 64)]
+    matrices += [generator.normal(size=(32, 3)) @ generator.normal(size=(3, 32)), np.roll(np.eye(9), 1, 0)]
+    matrices += [np.zeros((4, 4)), np.diag([1.0, 1.0], 1), generator.normal(size=(12, 12)) * 10.0 ** np.arange(12)]
+    body = """
+    const {eigenvalues} = await import('/engine/answers/eigenvalues.js');
+    return values[0].map((matrix) => eigenvalues(Float64Array.from(matrix.flat()), matrix.length));
+    """
+    for matrix, given in zip(matrices, browser.run(body, [matrix.tolist() for matrix in matrices]), strict=True):
+        expected = np.linalg.eigvals(matrix)
+        actual = np.array([complex(value["real"], value["imaginary"]) for value in given])
+        size = max(np.abs(expected).sum(), 1e-12)
+        assert np.abs(actual).sum() == pytest.approx(np.abs(expected).sum(), abs=1e-9 * size + 1e-6)
+        assert actual.sum() == pytest.approx(expected.sum(), abs=1e-9 * size + 1e-6)
