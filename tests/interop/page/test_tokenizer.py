@@ -23,7 +23,7 @@ from tests.data.conftest import real  # noqa: F401 (a fixture)
 from tests.data.tokens.test_tokenizer import random_texts
 from tests.interop.page.conftest import Browser
 
-LINES = 250
+LINES = 150
 """Lines of each language, and random texts, per tokenizer. Raise it to 10,000 after a change of the algorithms."""
 
 VARIANTS: dict[str, TokenizerConfig] = {
@@ -79,6 +79,17 @@ def trained(name: str) -> Tokenizer:
     """Return a tokenizer of VARIANTS, trained on the built-in corpus."""
     texts = [*corpus(), "\ufffd \ufdd0 \ufdd3 \t" * 40, "\n" if name != "one-line" else ""]
     return SentencePieceTokenizer.train(texts, VARIANTS[name])
+
+
+@cache
+def trained_on_pairs(folder: Path, name: str) -> tuple[Tokenizer, list[str]]:
+    """Return a tokenizer trained on sentence pairs, and LINES other English and Japanese sentences."""
+    table = [line.split("\t")[:2] for line in (folder / "train.tsv").read_text("utf-8").splitlines()]
+    english, japanese = zip(*table, strict=True)
+    size, has_bytes = None if name == "char" else 3000, name.endswith("bytes")
+    config = TokenizerConfig(name.removesuffix("-bytes"), size, 0.9995 if has_bytes else 1.0, byte_fallback=has_bytes)
+    tokenizer = SentencePieceTokenizer.train([*english[:3000], *japanese[:3000]], config)
+    return tokenizer, [*english[-LINES:], *japanese[-LINES:]]
 
 
 @cache
@@ -171,16 +182,8 @@ def test_tokens_of_real_lines_are_those_of_sentencepiece(
     real: Callable[[str], str],  # noqa: F811
 ) -> None:
     """Guards equality on natural English and Japanese, with the rare characters of both."""
-    lines = (Path(real("tatoeba_enja")) / "train.tsv").read_text("utf-8").splitlines()
-    english, japanese = zip(*(line.split("\t")[:2] for line in lines), strict=True)
-    config = TokenizerConfig(
-        name.split("-")[0],
-        None if name == "char" else 3000,
-        0.9995 if name.endswith("bytes") else 1.0,
-        byte_fallback=name.endswith("bytes"),
-    )
-    tokenizer = SentencePieceTokenizer.train([*english[:3000], *japanese[:3000]], config)
-    seen = compare(browser, f"real-{name}", tokenizer, [*english[-LINES:], *japanese[-LINES:]])
+    tokenizer, lines = trained_on_pairs(Path(real("tatoeba_enja")), name)
+    seen = compare(browser, f"real-{name}", tokenizer, lines)
     assert len(seen) > 300
     if name.endswith("bytes"):
         assert seen & set(tokenizer_data(tokenizer)["bytes"])
