@@ -68,7 +68,14 @@ const {translate, beamSearch} = await import('/engine/decoding/beam_search.js');
 const [name, sources, options] = values;
 const model = await load(name);
 const outputs = outputsOf(options.replace ?? []);
-return sources.map((ids) => translate(model, ids, {...options, replace: outputs}));
+return sources.map((source) => {
+  const steps = [];
+  const best = translate(model, source, {...options, replace: outputs, onStep: (ids) => steps.push(ids)});
+  if (!steps.every((ids, step) => ids.length === step + 1)) throw new Error(`steps: ${JSON.stringify(steps)}`);
+  const last = steps.at(-1) ?? [];
+  if (options.beamSize === 1 && `${last}` !== `${best.ids}`) throw new Error(`the last step is ${last}, not ${best.ids}`);
+  return best;
+});
 """
 )
 
