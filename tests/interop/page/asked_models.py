@@ -18,6 +18,8 @@ from attention_maps.files.file_names import FOLDER
 from attention_maps.files.header import opened, read_header, read_tensor
 from attention_maps.files.recording_checks import maps, read_meta, readouts
 from attention_maps.tensorboard.questions import of_the_whole_model
+from data.config import TokenizerConfig
+from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from interop.page.answer_data import answer_data
 from interop.page.tokenizer_data import tokenizer_data
 from interop.page.weights import FORMATS, describe_weights
@@ -32,7 +34,7 @@ from training.checkpoints.files import write_weights_alone
 from training.checkpoints.snapshot import Snapshot
 from training.run_folder.loaded_run import Model, build_model
 from training.run_folder.saved_config import load_config, save_config
-from training.run_folder.tokenizers import load_tokenizers
+from training.run_folder.tokenizers import load_tokenizers, tokenizer_paths
 
 DTYPE = "bf16"
 EARLY = 2
@@ -91,6 +93,8 @@ class Subject:
     both_directions: bool = False
     recorded: bool = True
     """Whether the run has recordings."""
+    two_vocabularies: bool = False
+    """Whether source and target have different tokenizers, of characters."""
 
 
 @dataclass
@@ -107,26 +111,48 @@ class Asked:
 def make_run(subject: Subject, trained: Path, folder: Path) -> Path:
     """Write the run of a subject, with two checkpoints whose weights are rounded, to a new folder, and return it."""
     shutil.copytree(trained / "runs" / subject.task, folder, symlinks=True)
-    before = Run(folder)
-    spell = before.tokenizers[0].pieces
-    examples = [replace(part, source_pieces=spell(part.source_ids or ())) for part in recorded_examples(before)]
+    texts = recorded_texts(Run(folder))
     shutil.rmtree(folder / FOLDER)
     config = load_config(folder)
     if subject.model is not None:
         config = replace(config, model=ModelConfig(**({"context": 32} | dict(subject.model))))
-    config = replace(config, data=replace(config.data, both_directions=subject.both_directions))
-    save_config(config, folder)
+    if subject.two_vocabularies:
+        split_vocabulary(folder, texts)
+    shared = replace(config.tokenizer, shared=not subject.two_vocabularies)
+    data = replace(config.data, both_directions=subject.both_directions)
+    save_config(replace(config, tokenizer=shared, data=data), folder)
     last = (folder / "checkpoints" / "last").resolve()
-    model: Model = Run(folder).model if subject.model is None else build_model(config, load_tokenizers(folder))
+    trained_model = subject.model is None
+    model: Model = Run(folder).model if trained_model else build_model(load_config(folder), load_tokenizers(folder))
     for seed, save in enumerate((save_last, save_early)):
-        if subject.model is not None or seed:
+        if seed or not trained_model:
             sharpened(model, seed)
         save(last, {name: weight.to(FORMATS[DTYPE]).float() for name, weight in model.named_parameters()})
     if subject.recorded:
         run = Run(folder)
         special, pieces = run.tokenizer.special_ids, run.tokenizer.pieces
+        examples = [run.example(text, target) for text, target in texts]
         store.save(record(run.model, examples, special, run.step, pieces=pieces), folder)
     return folder
+
+
+def recorded_texts(run: Run) -> list[tuple[str, str | None]]:
+    """Return the text, or source and target, of each recorded example."""
+    first, last = run.tokenizers[0], run.tokenizers[-1]
+    return [
+        (last.decode(part.target_ids), None)
+        if part.source_ids is None
+        else (first.decode(part.source_ids), last.decode(part.target_ids))
+        for part in recorded_examples(run)
+    ]
+
+
+def split_vocabulary(folder: Path, texts: Sequence[tuple[str, str | None]]) -> None:
+    """Replace the tokenizer of a translator by one for each side of its texts."""
+    (folder / "tokenizer.model").unlink()
+    sides = [text for text, _ in texts], [target or "" for _, target in texts]
+    for path, lines in zip(tokenizer_paths(folder, 2), sides, strict=True):
+        SentencePieceTokenizer.train(lines, TokenizerConfig("char")).save(path)
 
 
 def save_last(last: Path, weights: dict[str, torch.Tensor]) -> None:

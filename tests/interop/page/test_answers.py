@@ -50,6 +50,11 @@ SUBJECTS = {
         {"layers": 3, "encoder_layers": 2, "heads": 4, "kv_heads": 2, "width": 32, "cross_qk_norm": True},
         both_directions=True,
     ),
+    "translate_two_vocabularies": Subject(
+        "translate",
+        {"layers": 2, "heads": 2, "width": 32, "context": 64, "position": "learned", "norm": "layer"},
+        two_vocabularies=True,
+    ),
     "translate_post_norm": Subject(
         "translate",
         {
@@ -62,7 +67,7 @@ SUBJECTS = {
 }
 
 STORY, OTHER = "Ken had a pen. He lent it to Emi.", "Emi likes the apple."
-SOURCE, TARGET, OTHER_SOURCE = "エミはりんごが好きです。", "Emi likes apples.", "エミは走る。"
+SOURCE, TARGET, OTHER_SOURCE = "Emi likes the apple.", "エミはりんごが好きです。", "Emi runs."
 EARLY = "weights-00000002"
 
 GPT_QUESTIONS: list[Question] = [
@@ -87,11 +92,11 @@ TRANSLATE_QUESTIONS: list[Question] = [
     {"source": OTHER_SOURCE, "target": TARGET, "patch": {"text": OTHER_SOURCE, "heads": [["encoder", 0, 1]]}},
     {"source": SOURCE, "patch": {"text": SOURCE, "target": TARGET, "heads": [["cross", 0, 1]]}},
     {"source": "エミは鯨と🐈\u200bが好き。", "target": TARGET},
-    {"source": f"{SOURCE}ケンは本を読んだ。", "target": ""},
+    {"source": f"{SOURCE} Ken reads.", "target": ""},
 ]
 BACK: list[Question] = [
-    {"source": "Emi runs.", "reverse": True},
-    {"source": "Emi runs.", "target": "エミは走る。", "reverse": True, "removed": [["cross", 0, 0]]},
+    {"source": "エミは走る。", "reverse": True},
+    {"source": "エミは走る。", "target": "Emi runs.", "reverse": True, "removed": [["cross", 0, 0]]},
 ]
 REFUSED: list[Question] = [
     {"text": "x" * 2001},
@@ -118,9 +123,9 @@ REFUSED: list[Question] = [
     {"text": "x", "patch": {"text": "y", "heads": []}},
     {"text": "x", "patch": {"text": "y", "head": []}},
     {"text": "x", "continue": 1, "patch": {"text": "y", "heads": [["decoder", 0, 1]]}},
-    {"source": "エミは走る。" * 60},
-    {"source": SOURCE, "target": "Emi runs. " * 60},
-    {"source": SOURCE, "target": TARGET, "patch": {"text": SOURCE, "target": "Emi.", "heads": [["cross", 0, 1]]}},
+    {"source": "Emi runs. " * 60},
+    {"source": SOURCE, "target": "エミは走る。" * 60},
+    {"source": SOURCE, "target": TARGET, "patch": {"text": SOURCE, "target": "エミ。", "heads": [["cross", 0, 1]]}},
     {"source": SOURCE, "patch": {"text": OTHER_SOURCE, "target": TARGET, "heads": [["cross", 0, 1]]}},
     {"source": SOURCE, "removed": [["encoder", 9, 0]]},
 ]
@@ -289,10 +294,12 @@ def compare_meta(expected: dict[str, Any], actual: dict[str, Any], context: str)
     assert {name: kinds.keys() for name, kinds in actual["measures"].items()} == {
         name: kinds.keys() for name, kinds in expected["measures"].items()
     }, context
-    for name, kinds in expected["measures"].items():
-        for kind, layers in kinds.items():
-            np.testing.assert_allclose(actual["measures"][name][kind], layers, atol=2e-3, err_msg=f"{name} {context}")
     (sample,), (other,) = expected["samples"], actual["samples"]
+    keys = len((sample["source"] or sample["reads"])["ids"])
+    for name, kinds in expected["measures"].items():
+        atol = 2 / keys if name == "coverage" else 2e-3  # Python's float16 makes nearly equal weights equal
+        for kind, layers in kinds.items():
+            np.testing.assert_allclose(actual["measures"][name][kind], layers, atol=atol, err_msg=f"{name} {context}")
     assert other.keys() == sample.keys(), context
     exact = sample.keys() - {"losses", "predictions", "lens"}
     assert {key: other[key] for key in exact} == {key: sample[key] for key in exact}, context
@@ -400,6 +407,32 @@ def test_small_vocabularies_have_whole_tables(
     file.write_text(text)
     assert before["result"]["attends"]["table"] is None
     compare_circuits(subjects.python(name).line(question)["ok"], actual["result"], name)
+
+
+def test_a_table_of_tokens_that_copies(browser: Browser) -> None:
+    """Guards the strongest entries and the share on the diagonal beyond the first block of rows."""
+    generator = np.random.default_rng(0)
+    columns = generator.normal(size=(1000, 8)).astype(np.float32)
+    rows = columns * generator.choice([-1, 1], size=(1000, 1)).astype(np.float32)
+    body = """
+    const {TokenTable} = await import('/engine/answers/token_table.js');
+    const [rows, columns, count] = values;
+    const table = new TokenTable(Float32Array.from(rows.flat()), Float32Array.from(columns.flat()), rows[0].length);
+    const part = table.part([999, 3], [0, 500, 999]);
+    return {...table.survey(count), part: Array.from(part.values()), copying: table.sumOfEigenvalues()};
+    """
+    given = browser.run(body, rows.tolist(), columns.tolist(), 30)
+    table = rows @ columns.T
+    order = np.argsort(-table, axis=None)[:30]
+    strongest = [[int(place) // 1000, int(place) % 1000] for place in order]
+    assert [entry[:2] for entry in given["strongest"]] == strongest
+    assert [value for *_, value in given["strongest"]] == pytest.approx(table.ravel()[order].tolist(), rel=1e-5)
+    share = float((table.argmax(axis=1) == np.arange(1000)).mean())
+    assert share > 0.1
+    assert given["onDiagonal"] == share
+    assert given["part"] == pytest.approx(table[np.ix_([999, 3], [0, 500, 999])].ravel().tolist(), rel=1e-4)
+    eigenvalues = np.linalg.eigvals(columns.astype(np.float64).T @ rows.astype(np.float64))
+    assert given["copying"] == pytest.approx(float(eigenvalues.sum().real / np.abs(eigenvalues).sum()), abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["gpt", "translate"])
