@@ -25,10 +25,10 @@ from configs.errors import UserError
 from interop.export_input import Trained
 from interop.model_card import data, introduction, recipe
 from interop.settings import ExportSettings
-from interop.page.answer_data import answer_data
 from interop.page.bundle import worker_script
 from interop.page.tokenizer_data import tokenizer_data
 from interop.page.weights import describe_weights
+from page.answer_data import answer_data
 from run import Run
 
 ENGINE = Path(__file__).parent.parent / "interop/page/engine"
