@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "generation": BELOW_TRAINING,
     "training": {"training", "interop"} | BELOW_TRAINING,
     "tab_answers": {"tab_answers", "run", "training"} | BELOW_TRAINING,
+    "page": {"page", "tab_answers", "run", "training"} | BELOW_TRAINING,
 }
 """Allowed imports of each package."""
 
