@@ -34,7 +34,7 @@ demo: install
 	@$(call train,demo_gpt)
 	@$(call train,demo_enja)
 	@echo
-	@set -o pipefail; $(BIN)/python generate.py run=runs/demo_gpt prompt="" samples=6 temperature=0.5 min_p=0.1 | $(BIN)/python -m training.demo_screen runs/demo_gpt runs/demo_enja
+	@$(BIN)/python demo.py runs/demo_gpt runs/demo_enja
 
 # One thread per worker: more threads than cores slow all of them down. Idle workers take tests from busy ones.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
