@@ -1,4 +1,4 @@
-# make demo | test | quick | test-versions | fuzz | torture | check | install | tensorboard | browser | strace | bench
+# make demo | test | quick | test-long | test-versions | fuzz | torture | check | install | tensorboard | browser | strace | bench
 # Every target creates its environment and installs its dependencies.
 
 PYTHON ?= python3
@@ -14,7 +14,7 @@ TORCH ?= torch$(if $(shell command -v nvidia-smi),===,==)$(shell sed -n 's/^torc
 # Set to empty to install the newest releases.
 CONSTRAINTS ?= --constraint constraints.txt
 
-.PHONY: demo test quick test-versions test-lowest test-newest fuzz torture check install tensorboard browser strace bench
+.PHONY: demo test quick test-long test-versions test-lowest test-newest fuzz torture check install tensorboard browser strace bench
 
 install: $(VENV)/installed
 
@@ -40,7 +40,11 @@ demo: install
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 test: install
-	$(PYTEST)
+	$(PYTEST) -m "not long"
+
+# The longest tests: training in several processes, compiled training of translators, kills, the dry run of the GPU benchmark.
+test-long: install
+	$(PYTEST) -m long
 
 # Tests without a browser, subprocesses or training for more than a few steps: under a minute on two cores.
 quick: install
