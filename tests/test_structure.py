@@ -31,6 +31,7 @@ SCRIPTS = {
     "generate.py": {"run", "training", "generation", "model", "data", "configs"},
     "evaluate.py": {"run", "training", "configs"},
     "export.py": {"run", "training", "interop", "configs"},
+    "demo.py": {"run", "configs"},
 }
 """Allowed imports of the scripts, and of the class with which they load a run."""
 
