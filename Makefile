@@ -34,6 +34,7 @@ demo: install
 	@$(call train,demo_gpt)
 	@$(call train,demo_enja)
 	@echo
+	@$(BIN)/python export.py run=runs/demo_gpt,runs/demo_enja format=page to=runs/demo.html overwrite=true
 	@$(BIN)/python demo.py runs/demo_gpt runs/demo_enja
 
 # One thread per worker: more threads than cores slow all of them down. Idle workers take tests from busy ones.

@@ -1,4 +1,7 @@
-"""Export a trained run for other programs or as a page: `python export.py run=runs/NAME to=FOLDER`. `--help` lists every setting."""
+"""Export a trained run for other programs or as a page: `python export.py run=runs/NAME to=FOLDER`.
+
+`--help` lists every setting.
+"""
 
 from __future__ import annotations
 

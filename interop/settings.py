@@ -15,7 +15,7 @@ HELP = """Export a trained run to the format of another program: weights, tokeni
   python export.py run=runs/NAME to=FOLDER                       for Hugging Face transformers
   python export.py run=runs/NAME to=FOLDER format=ctranslate2    for CTranslate2
   python export.py run=runs/NAME to=FOLDER format=gguf           for llama.cpp and Ollama
-  python export.py run=runs/NAME to=FILE.html format=page        the Attention tab with the model, in one file for a browser
+  python export.py run=runs/NAME to=FILE.html format=page        the Attention tab with the model, in one file
 
 The folder or file is new and complete, or not written at all. A model that the other program cannot compute exactly is
 refused.
@@ -28,16 +28,16 @@ class ExportSettings:
     """Export a trained run."""
 
     run: str | None = None
-    """A run folder, runs/NAME, or one of its checkpoints, runs/NAME/checkpoints/step-00000500. format=page: also several,
-    separated by commas."""
+    """A run folder, runs/NAME, or one of its checkpoints, runs/NAME/checkpoints/step-00000500. format=page: also
+    several, separated by commas."""
 
     to: str | None = None
     """The folder to write, or the file NAME.html of format=page, which must not exist yet."""
 
     format: Literal["huggingface", "ctranslate2", "gguf", "page"] = "huggingface"
     """`huggingface`: a folder for `from_pretrained` of transformers. `ctranslate2`: a folder for CTranslate2.
-    `gguf`: a file for llama.cpp and Ollama. `page`: one HTML file that shows the Attention tab and runs the model in the
-    browser, without a server or a network."""
+    `gguf`: a file for llama.cpp and Ollama. `page`: one HTML file that shows the Attention tab and runs the model in
+    the browser, without a server or a network."""
 
     checkpoint: str = "best"
     """`best` (lowest validation loss), `last`, or the name of a step, step-00000500."""

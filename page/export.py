@@ -24,71 +24,79 @@ from configs.atomic_file import write_whole
 from configs.errors import UserError
 from interop.export_input import Trained
 from interop.model_card import data, introduction, recipe
-from interop.settings import ExportSettings
 from interop.page.bundle import worker_script
 from interop.page.tokenizer_data import tokenizer_data
 from interop.page.weights import describe_weights
+from interop.settings import ExportSettings
 from page.answer_data import answer_data
 from run import Run
 
 ENGINE = Path(__file__).parent.parent / "interop/page/engine"
-PAGE_MODULES = {f"engine/{name}": ENGINE / name for name in ("models.js", "client.js")}
+PAGE_MODULES = {f"engine/{name}": ENGINE / name for name in ("content.js", "client.js")}
 """Modules of the engine that the page itself imports, beside the tab's; the worker has all the others."""
 START = """
 import {render} from "chumoku/index.js";
-import {modelsOf} from "chumoku/engine/models.js";
-render(await modelsOf(document));
+import {contentOf} from "chumoku/engine/content.js";
+const {archive, models} = await contentOf(document);
+render(archive, models);
 """
 
 
-def write_page(runs: Sequence[tuple[str, str]], to: Path, settings: ExportSettings) -> list[str]:
+def write_page(runs: Sequence[tuple[Path, str]], to: Path, settings: ExportSettings) -> list[str]:
     """Write the page of some runs, each a folder and a checkpoint, to a file; return lines for the terminal.
 
     Raises UserError for a run without recordings, and for a model or tokenizer that the engine does not compute.
     """
-    archive: dict[str, Any] = {"index": {"runs": {}, "logdir": ""}, "meta": {}, "tensors": {}, "curves": {}}
-    archive["about"] = {}
+    archive: dict[str, Any] = {
+        "index": {"runs": {}, "logdir": ""},
+        "meta": {},
+        "tensors": {},
+        "curves": {},
+        "about": {},
+    }
     models: dict[str, Any] = {}
     weights: list[bytes] = []
     lines = []
-    for path, checkpoint in tqdm(runs, desc="models", leave=False, disable=None):
-        loaded = Run(path, checkpoint)
-        if loaded.members:
-            raise UserError(f"run={path}: an ensemble is several models, whose maps cannot be shown; name them in a list")
-        name = as_text(loaded.folder.resolve().name)
+    for folder, checkpoint in tqdm(runs, desc="models", leave=False, disable=None):
+        run = Run(folder, checkpoint)
+        name = as_text(run.folder.resolve().name)
         if name in models:
-            raise UserError(f"run={settings.run}: two runs are called {name}: rename one of the folders")
-        content = recorded(loaded, name, settings.steps)
-        archive["index"]["runs"] |= content["index"]["runs"]
-        for key in ("meta", "tensors", "curves"):
-            archive[key] |= content[key]
-        archive["about"][name] = about(loaded, settings)
-        models[name] = model_parts(loaded, settings, weights)
-        kept = ", ".join(f"{step:,}" for step in sorted(part["step"] for part in models[name]["checkpoints"]))
-        lines.append(f"{name}: weights of step {kept} as {settings.weights}, recordings of {settings.steps} steps")
-    first = next(iter(models))
-    title = settings.title or " and ".join(models)
+            raise UserError(f"run={settings.run}: two runs are called {name}; rename one of the folders")
+        recordings = recorded(run, name, settings.steps)
+        archive["index"]["runs"] |= recordings["index"]["runs"]
+        for part in ("meta", "tensors", "curves"):
+            archive[part] |= recordings[part]
+        archive["about"][name] = about(run, settings)
+        models[name] = model_parts(run, settings, weights)
+        kept = ", ".join(f"{part['step']:,}" for part in models[name]["checkpoints"])
+        steps = ", ".join(f"{step:,}" for step in recordings["index"]["runs"][name]["steps"])
+        lines.append(f"{name}: weights of step {kept} in {settings.weights}; recordings of step {steps or '(none)'}")
     elements = {
-        "chumoku-worker": gzip.compress(worker_script(ENGINE).encode(), mtime=0),
-        "chumoku-models": gzip.compress(json.dumps(models, allow_nan=False).encode(), mtime=0),
+        "chumoku-recordings": packed(json.dumps(archive, allow_nan=False)),
+        "chumoku-worker": packed(worker_script(ENGINE)),
+        "chumoku-models": packed(json.dumps(models, allow_nan=False)),
         **{f"chumoku-weights-{number}": content for number, content in enumerate(weights)},
     }
     html = page(
-        f"{title} · attention",
-        archive,
-        {"run": first},
+        f"{settings.title or ' and '.join(models)} · attention",
+        None,
+        {"run": next(iter(models))},
         modules={name: path.read_text("utf-8") for name, path in PAGE_MODULES.items()},
         elements={name: base64.b64encode(content).decode("ascii") for name, content in elements.items()},
         start=START,
-    )
-    content = html.encode("utf-8", "replace")
+    ).encode("utf-8", "replace")
     to.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(to, content, durable=False)
-    return [f"{to}: {len(content) / 1e6:.1f} MB; open it in a browser", *lines]
+    write_whole(to, html, durable=False)
+    return [f"{to}: {len(html) / 1e6:.1f} MB; open it in a browser", *lines]
+
+
+def packed(text: str) -> bytes:
+    """Compress a text; the same text gives the same bytes."""
+    return gzip.compress(text.encode(), mtime=0)
 
 
 def recorded(run: Run, name: str, count: int) -> dict[str, Any]:
-    """Return the archive of `count` evenly spaced recorded steps of a run."""
+    """Return the recordings of `count` evenly spaced steps of a run. Raises UserError if there are none."""
     folder = existing_run(str(run.folder))
     files, steps = recordings(folder), store.steps(folder)
     names = [file.stem for file in steps.values()] or list(files)
@@ -103,22 +111,15 @@ def recorded(run: Run, name: str, count: int) -> dict[str, Any]:
 def model_parts(run: Run, settings: ExportSettings, weights: list[bytes]) -> dict[str, Any]:
     """Return what the worker is started with for one run; the weights of its checkpoints are appended to `weights`, and
     named by their number."""
-    kept = [run]
-    if settings.checkpoints > 1:
-        names = [entry["name"] for entry in checkpoints(str(run.folder / "attention"))]
-        if run.checkpoint.name in names:
-            names = thinned(names, run.checkpoint.name, settings.checkpoints)
-        kept += [Run(run.folder, name) for name in names if name != run.checkpoint.name]
+    names = [entry["name"] for entry in checkpoints(str(run.folder / "attention"))]
+    names = thinned(names, run.checkpoint.name, settings.checkpoints) if names else []
+    others = [Run(run.folder, name) for name in names if name != run.checkpoint.name and settings.checkpoints > 1]
+    kept = sorted([run, *others], key=lambda member: member.step)
     parts = []
     for member in tqdm(kept, desc="checkpoints", leave=False, disable=None):
         description, content = describe_weights(member.model, settings.weights)
         parts.append(
-            {
-                "name": member.checkpoint.name,
-                "step": member.step,
-                "description": description,
-                "weights": len(weights),
-            }
+            {"name": member.checkpoint.name, "step": member.step, "description": description, "weights": len(weights)}
         )
         weights.append(content)
     return {
@@ -129,12 +130,12 @@ def model_parts(run: Run, settings: ExportSettings, weights: list[bytes]) -> dic
 
 
 def about(run: Run, settings: ExportSettings) -> dict[str, str]:
-    """Return what the foot of the page says of a run."""
+    """Return what the page says of a run at its foot: model, data, command, date and licence."""
     config = run.config
     return {
         "model": introduction(Trained(run.model, run.tokenizers, run.folder, run.step, asdict(config))),
         "data": data(asdict(config.data), config.task),
         "command": recipe(asdict(config)),
         "date": datetime.now(UTC).date().isoformat(),
-        "licence": settings.licence or "not stated",
+        "licence": settings.licence or "",
     }

@@ -30,7 +30,7 @@ SCRIPTS = {
     "run.py": {"training"} | BELOW_TRAINING,
     "generate.py": {"run", "training", "generation", "model", "data", "configs"},
     "evaluate.py": {"run", "training", "configs"},
-    "export.py": {"run", "training", "interop", "configs"},
+    "export.py": {"run", "training", "interop", "page", "configs"},
     "demo.py": {"run", "configs"},
 }
 """Allowed imports of the scripts, and of the class with which they load a run."""

@@ -46,7 +46,6 @@ PAGE = """<!doctype html><html lang="en">
 <script type="importmap">{imports}</script>
 </head>
 <body>
-<script type="application/json" id="chumoku-archive">{archive}</script>
 {elements}<script>if (!location.hash) location.hash = {hash}</script>
 <script type="module">{start}</script>
 </body>
@@ -56,27 +55,28 @@ PAGE = """<!doctype html><html lang="en">
 
 def page(
     title: str,
-    archive: Mapping[str, Any],
+    archive: Mapping[str, Any] | None,
     state: Mapping[str, object],
     *,
     modules: Mapping[str, str] = {},
     elements: Mapping[str, str] = {},
     start: str = START,
 ) -> str:
-    """Return the HTML of the page. state: initial UI state, with the keys of the tab's core/state.js. modules: further
-    JavaScript modules by name; elements: texts without `<`, by the id of the element that contains them; start: the
-    script that builds the page, which imports modules by `PREFIX` and name."""
+    """Return the HTML of the page. archive: as from `page_data`; None if `start` reads it from one of the elements.
+    state: initial UI state, with the keys of the tab's core/state.js. modules: further JavaScript modules by name.
+    elements: texts without `<`, by the id of the element that contains them. start: the script that builds the page,
+    which imports modules by `PREFIX` and name."""
     own = {path.relative_to(STATIC).as_posix(): path.read_text("utf-8") for path in sorted(STATIC.rglob("*.js"))}
     every = own | dict(modules)
     imports = {PREFIX + name: _data_url(bundled(name, text, every)) for name, text in every.items()}
+    content = dict(elements) if archive is None else {"chumoku-archive": _in_script(archive), **elements}
     hash_ = "#attention&" + urlencode({f"p.attention.{key}": value for key, value in state.items()})
     return PAGE.format(
         policy=POLICY,
         title=escape(printable(title)),
         style="\n".join(path.read_text("utf-8") for path in sorted(STATIC.glob("*.css"))),
         imports=_in_script({"imports": imports}),
-        archive=_in_script(archive),
-        elements="".join(f'<script type="text/plain" id="{name}">{text}</script>\n' for name, text in elements.items()),
+        elements="".join(f'<script type="text/plain" id="{name}">{text}</script>\n' for name, text in content.items()),
         hash=_in_script(hash_),
         start=start,
     )

@@ -6,12 +6,19 @@ import {openPage} from './page.js';
 
 const STYLES = ['style.css', 'views.css'];
 
-/** Build the page. Style sheets are linked here, except in an exported page, which contains them; `models`: see Source. */
-export async function render(models = null) {
+/**
+ * Build the page. `archive`, `models`: see Source; an exported page contains them, and the style sheets, which are linked here otherwise.
+ */
+export async function render(archive = embedded(), models = null) {
   document.documentElement.lang = 'en';
-  const archive = document.getElementById('chumoku-archive');
   if (!archive) await Promise.all(STYLES.map(linked));
-  await openPage(document.body, new Source(archive && JSON.parse(archive.textContent), models));
+  await openPage(document.body, new Source(archive, models));
+}
+
+/** The archive of an exported page, or null. */
+function embedded() {
+  const found = document.getElementById('chumoku-archive');
+  return found && JSON.parse(found.textContent);
 }
 
 /** Resolves when the style sheet is loaded: drawing needs final sizes. */

@@ -11,6 +11,7 @@ import {Unavailable} from './core/source.js';
 import {State} from './core/state.js';
 import {element} from './dom/elements.js';
 import {colours} from './draw/colours.js';
+import {createAbout} from './panel/about.js';
 import {createControls} from './panel/controls.js';
 import {createEmptyPage} from './panel/empty_page.js';
 import {createHeadGrid} from './panel/head_grid.js';
@@ -58,6 +59,7 @@ export async function openPage(body, source) {
   const tabs = createTabs(context);
   const overview = element('aside', {class: 'overview'}, grid.element, scores.element);
   const stale = (is) => overview.classList.toggle('stale', is); // the overview belongs to another recording
+  const about = createAbout(context);
   const help = createHelp(context);
   const empty = createEmptyPage();
   const failed = (error) => {
@@ -76,7 +78,7 @@ export async function openPage(body, source) {
     timeline.element,
     message,
     element('main', {}, overview, tabs.element),
-    element('footer', {}, element('span', {}, CAVEAT), tabs.exports),
+    element('footer', {}, element('span', {}, CAVEAT), about.element, tabs.exports),
   );
 
   function report(text) {
@@ -130,6 +132,7 @@ export async function openPage(body, source) {
   function updateBars() {
     controls.update();
     timeline.update();
+    about.update();
   }
 
   /** Read the list of recordings; `anew` also drops cached recordings, whose files may have been overwritten. */
