@@ -97,5 +97,3 @@ def browser(request: pytest.FixtureRequest) -> Browser:
     """Return each of the two browsers."""
     browser: Browser = request.getfixturevalue(request.param)
     return browser
-
-
