@@ -1,4 +1,4 @@
-"""Collect what the answers of a page (`interop/page/engine/answers/`) need beside weights and tokenizers: limits, names
+"""Collect what the answers of a page (`page/engine/answers/`) need beside weights and tokenizers: limits, names
 and what is measured on the recordings of a run, which the page may not contain."""
 
 from __future__ import annotations

@@ -24,14 +24,14 @@ from configs.atomic_file import write_whole
 from configs.errors import UserError
 from interop.export_input import Trained
 from interop.model_card import data, introduction, recipe
-from interop.page.bundle import worker_script
-from interop.page.tokenizer_data import tokenizer_data
-from interop.page.weights import describe_weights
 from interop.settings import ExportSettings
 from page.answer_data import answer_data
+from page.bundle import worker_script
+from page.tokenizer_data import tokenizer_data
+from page.weights import describe_weights
 from run import Run
 
-ENGINE = Path(__file__).parent.parent / "interop/page/engine"
+ENGINE = Path(__file__).parent / "engine"
 PAGE_MODULES = {f"engine/{name}": ENGINE / name for name in ("content.js", "client.js")}
 """Modules of the engine that the page itself imports, beside the tab's; the worker has all the others."""
 START = """

@@ -26,7 +26,7 @@ TINY = (
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 SLOW = {"program", "in_process", "trained", "tensorboard", "real", "wheel", "both_runs"}
-BROWSER = {"driver", "firefox"}
+BROWSER = {"driver", "firefox", "browser", "chromium"}
 """Fixtures that start processes or a browser, or read a real corpus; tests that use one of them are marked
 automatically."""
 

@@ -18,10 +18,10 @@ from data.primer.corpus import rows, sides
 from data.tokens.huggingface_tokenizer import HuggingFaceTokenizer
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from data.tokens.tokenizer import Tokenizer
-from interop.page.tokenizer_data import Proto, tokenizer_data
+from page.tokenizer_data import Proto, tokenizer_data
 from tests.data.conftest import real  # noqa: F401 (a fixture)
 from tests.data.tokens.test_tokenizer import random_texts
-from tests.interop.page.conftest import Browser
+from tests.page.conftest import Browser
 
 LINES = 150
 """Lines of each language, and random texts, per tokenizer. Raise it to 10,000 after a change of the algorithms."""

@@ -20,15 +20,15 @@ from attention_maps.files.recording_checks import maps, read_meta, readouts
 from attention_maps.tensorboard.questions import of_the_whole_model
 from data.config import TokenizerConfig
 from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
-from interop.page.tokenizer_data import tokenizer_data
-from interop.page.weights import FORMATS, describe_weights
 from interpretability.recorder import record
 from model.config import ModelConfig
 from page.answer_data import answer_data
+from page.tokenizer_data import tokenizer_data
+from page.weights import FORMATS, describe_weights
 from run import Run
 from tab_answers.run_recordings import recorded_examples
 from tests.interop.conftest import sharpened
-from tests.interop.page.conftest import Browser
+from tests.page.conftest import Browser
 from training.checkpoints.early_weights import save_early_weights
 from training.checkpoints.files import write_weights_alone
 from training.checkpoints.snapshot import Snapshot

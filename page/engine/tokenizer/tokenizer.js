@@ -13,7 +13,7 @@ const LONG_LINE = 4096; // characters; a longer line is split before a space, wh
 const ENCODER = new TextEncoder();
 
 export class Tokenizer {
-  /** `data`: the result of `tokenizer_data` in interop/page/tokenizer_data.py. */
+  /** `data`: the result of `tokenizer_data` in page/tokenizer_data.py. */
   constructor(data) {
     this.padId = data.pad_id;
     this.unkId = data.unk_id;

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from interop.page.weights import FORMATS, describe_weights
 from interpretability.ablation import Head
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from page.weights import FORMATS, describe_weights
 from tests.interop.conftest import CHOICES, flavours, sharpened
-from tests.interop.page.conftest import Browser
+from tests.page.conftest import Browser
 
 VOCABULARY, SOURCE_VOCABULARY = 101, 90
 BOS, EOS = 2, 3

@@ -20,8 +20,8 @@ from interpretability.ablation import Head, replace_head_outputs
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from tests.interop.page.conftest import Browser
-from tests.interop.page.exported_models import BOS, EOS, LOAD, SMALL, VOCABULARY, export, gpt, plain, suite, translator
+from tests.page.conftest import Browser
+from tests.page.exported_models import BOS, EOS, LOAD, SMALL, VOCABULARY, export, gpt, plain, suite, translator
 
 SENTENCES = 6
 """Sentences and prompts per model in the suite."""

@@ -1,5 +1,5 @@
 /**
- * Builds a model from the description and the bytes that `describe_weights` of interop/page/weights.py writes.
+ * Builds a model from the description and the bytes that `describe_weights` of page/weights.py writes.
  *
  * The model has `task` ('gpt' or 'translate'), `config` (the values of ModelConfig by their Python names), `vocabSize`, `parameters` (their
  * number) and `forward({source, target}, {record, replace})`. Its parts, for those who look inside: `embedding`, `blocks`, `norm` and `head`
@@ -14,7 +14,7 @@ import {EncoderDecoder} from './encoder_decoder.js';
 import {GPT} from './gpt.js';
 import {FeedForward, Linear, Norm} from './layers.js';
 
-/** description: see interop/page/weights.py; bytes: ArrayBuffer of all weights. */
+/** description: see page/weights.py; bytes: ArrayBuffer of all weights. */
 export function loadModel(description, bytes) {
   const {config, task} = description;
   const weights = new Weights(description, bytes);

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from interop.page.bundle import worker_script
-from tests.interop.page.asked_models import Subject, asked_in, export, make_run
-from tests.interop.page.conftest import ENGINE, LONGEST, RUN, Browser
+from page.bundle import worker_script
+from tests.page.asked_models import Subject, asked_in, export, make_run
+from tests.page.conftest import ENGINE, LONGEST, RUN, Browser
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline' data: blob:; worker-src blob: data:"
 """That of the page, as far as scripts are concerned."""

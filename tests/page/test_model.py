@@ -13,16 +13,16 @@ from torch import Tensor
 
 from configs.compose import compose_config
 from configs.errors import UserError
-from interop.page.weights import COMPUTED, describe_weights, refused_options
 from interpretability.ablation import Head, replace_head_outputs
 from interpretability.residual_stream import norm_path, record_residual_stream
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.recording import record_attention
+from page.weights import COMPUTED, describe_weights, refused_options
 from tests.conftest import ROOT
-from tests.interop.page.conftest import Browser
-from tests.interop.page.exported_models import BOS, EOS, LOAD, SMALL, VOCABULARY, export, gpt, plain, suite, translator
+from tests.page.conftest import Browser
+from tests.page.exported_models import BOS, EOS, LOAD, SMALL, VOCABULARY, export, gpt, plain, suite, translator
 from training.config import TrainConfig
 from training.new_or_resumed_run import to_dataclass
 

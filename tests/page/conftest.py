@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from selenium.webdriver.remote.webdriver import WebDriver
 
-from interop import page
 from tests.attention_maps.tensorboard.browser import marionette
 from tests.attention_maps.tensorboard.browser.conftest import driver as chromium_driver
+from tests.conftest import ROOT
 
-ENGINE = Path(page.__file__).parent / "engine"
+ENGINE = ROOT / "page" / "engine"
 LONGEST = 300
 """Seconds until a call in the browser fails."""
 

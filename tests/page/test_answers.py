@@ -18,8 +18,8 @@ from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from run import Run
 from tab_answers.worker import replier
-from tests.interop.page.asked_models import Asked, PythonAnswers, Question, Subject, asked_in, decoded, export, make_run
-from tests.interop.page.conftest import Browser
+from tests.page.asked_models import Asked, PythonAnswers, Question, Subject, asked_in, decoded, export, make_run
+from tests.page.conftest import Browser
 
 PROBABILITY, LOSS, EFFECT, LOGIT = 1e-3, 1e-3, 2e-3, 1e-2
 """Largest differences allowed."""

@@ -1,1 +1,0 @@
-"""Export a run as one HTML file that runs the model in the browser."""
