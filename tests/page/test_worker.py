@@ -205,7 +205,7 @@ def test_the_script_has_every_module_once(tmp_path: Path) -> None:
     """Guards the order of modules, and names that are exported or imported under another one."""
     script = worker_script(ENGINE)
     names = re.findall(r"^modules\['(.*)'\] = ", script, re.MULTILINE)
-    expected = {path.relative_to(ENGINE).as_posix() for path in ENGINE.rglob("*.js")} - {"client.js", "models.js"}
+    expected = {path.relative_to(ENGINE).as_posix() for path in ENGINE.rglob("*.js")} - {"client.js", "content.js"}
     assert set(names) == expected
     assert len(names) == len(expected)
     assert names[-1] == "worker.js"
