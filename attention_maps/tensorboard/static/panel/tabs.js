@@ -1,5 +1,6 @@
 /** The tabs of the views, with the title and controls of the active one. */
 
+import {languageOf} from '../core/format.js';
 import {layerNumber} from '../core/frame.js';
 import {measureAt, measureOf, measureText, namesAt} from '../core/measures.js';
 import {recordingTitle, stepName, stepOf} from '../core/recordings.js';
@@ -7,6 +8,7 @@ import {element} from '../dom/elements.js';
 import {explain} from '../dom/explain.js';
 import {segments} from '../dom/fields.js';
 import {hideTooltip} from '../dom/tooltip.js';
+import {sentenceOfMap} from '../finding/sentence.js';
 import {view as alignment} from '../views/alignment/alignment.js';
 import {view as ask} from '../views/ask/ask.js';
 import {askWithout, withoutButton} from '../views/ask/without.js';
@@ -26,8 +28,9 @@ const TABS = [[story], [map, lines], [sentence], [pair], [prediction, circuits],
 const VIEWS = TABS.flat();
 
 /**
- * {element, exports: buttons that save the active view, draw(shown), fail(message), current(), frame()}; `shown` is what load_page.js
- * returns. Views are created on first use.
+ * {element, exports: buttons that save the active view, draw(shown), tell(view, sentence), fail(message), current(), frame()}; `shown` is what
+ * load_page.js returns. Views are created on first use. Above each, a sentence says what it shows and why: a view that `tells` does so itself,
+ * for the others it is about the selected word in the map.
  */
 export function createTabs(context) {
   const {state} = context;
@@ -45,6 +48,10 @@ export function createTabs(context) {
   const name = element('h2', {class: 'frame-name'});
   const term = element('span');
   const detail = element('span', {class: 'frame-detail'});
+  const told = new Map(); // name of a view -> its sentence
+  const sentence = element('span');
+  const back = element('button', {type: 'button', class: 'link', title: 'the word and the head with which the tab opens', onclick: toFinding}, 'back to the finding');
+  const finding = element('p', {class: 'finding'}, sentence, ' ', back);
   const without = withoutButton('head', () => askWithout(context, context.fitted()));
   const minus = element('button', {type: 'button', class: 'minus', title: 'stop comparing', onclick: () => state.set({against: ''})});
   const controls = element('div', {class: 'controls-of-view'});
@@ -60,6 +67,7 @@ export function createTabs(context) {
     {class: 'stage', 'aria-label': 'view'},
     list,
     element('div', {class: 'stage-title'}, name, term, minus, without, detail),
+    finding,
     controls,
     nothing,
     panel,
@@ -77,6 +85,18 @@ export function createTabs(context) {
     const next = offered[(offered.indexOf(tabOf(chosen())) + by + offered.length) % offered.length];
     state.set({view: next[0].name});
     list.querySelector('[aria-selected=true]').focus();
+  }
+
+  /** The sentence of a view, shown while it is the active one. */
+  function tell(view, text) {
+    told.set(view, text);
+    if (view !== chosen().name) return;
+    sentence.textContent = text;
+    sentence.lang = languageOf(text);
+  }
+
+  function toFinding() {
+    state.set({layer: -1, head: '', rows: '', token: null, partner: '', measure: ''});
   }
 
   function show() {
@@ -113,7 +133,9 @@ export function createTabs(context) {
     const unasked = chosen() === ask || chosen().ofRun || Boolean(context.source.archive);
     const foreign = !frame.meta.parts?.length; // of another model, which cannot be asked
     without.hidden = typeof frame.head !== 'number' || unasked || foreign;
-    panel.hidden = controls.hidden = false;
+    panel.hidden = controls.hidden = finding.hidden = false;
+    back.hidden = isFinding(shown);
+    tell(chosen().name, chosen().tells ? (told.get(chosen().name) ?? '') : sentenceOfMap(shown));
     show().draw(frame);
   }
 
@@ -127,16 +149,23 @@ export function createTabs(context) {
     detail.textContent = '';
     nothing.textContent = message;
     nothing.hidden = false;
-    panel.hidden = controls.hidden = true;
+    panel.hidden = controls.hidden = finding.hidden = true;
   }
 
   /** Whether the active view shows a difference of two steps or runs. */
   const compares = () => chosen().compares !== false;
 
-  return {element: stage, exports, draw, fail, show, compares, current: () => made.get(chosen().name), frame: () => frame};
+  return {element: stage, exports, draw, tell, fail, compares, current: () => made.get(chosen().name), frame: () => frame};
 }
 
 const tabOf = (view) => TABS.find((views) => views.includes(view));
+
+/** Whether the head and the word of the finding are selected; true if there is none. */
+function isFinding({finding, fitted, frame}) {
+  if (!finding || finding.kind !== fitted.kind) return true; // of another kind of attention, the finding is another one
+  const row = frame.rows.findIndex(({positions}) => positions.includes(finding.query[frame.rowsNamed]));
+  return finding.layer === fitted.layer && finding.head === fitted.head && fitted.token === (row < 0 ? '' : `r${row}`);
+}
 
 /** The switch between the views of one tab. */
 function switchOf(views, state) {

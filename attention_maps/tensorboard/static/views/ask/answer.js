@@ -41,7 +41,7 @@ export class Answer {
 
   /** The word that was clicked last; null if none was, or if another one was selected in another view since. */
   word() {
-    return this.picked?.token === this.context.state.now.token ? this.picked : null;
+    return this.picked?.token === this.context.state.selected.token ? this.picked : null;
   }
 
   /** Show the answer that belongs to the recording shown; nothing if it was not made for a question. */
@@ -77,7 +77,7 @@ export class Answer {
 
   /** The selected word of an answer. */
   here({predicts}) {
-    return {position: this.position, piece: predicts[this.position], token: this.context.state.now.token};
+    return {position: this.position, piece: predicts[this.position], token: this.context.state.selected.token};
   }
 
   show() {

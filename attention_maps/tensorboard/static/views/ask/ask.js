@@ -17,6 +17,7 @@ export const view = {
   title: 'Ask',
   hint: 'Your own text: what the model predicts, also without some of its heads.',
   term: 'ablation',
+  tells: true,
   create: (context) => new Ask(context),
 };
 
@@ -318,7 +319,7 @@ class Ask {
 
   /** The row selected in the other views, {index}; null if there is none, or the text is another one. */
   selectedRow() {
-    const selected = selection(this.context.state.now.token, this.frame);
+    const selected = selection(this.context.state.selected.token, this.frame);
     return selected?.side === 'row' && !this.typed ? selected : null;
   }
 

@@ -3,6 +3,7 @@
 import {languageOf, readable, signed} from '../../core/format.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
+import {headWithReason} from '../../finding/sentence.js';
 import {headName} from '../ask/question.js';
 import {KeptWeights} from '../kept_weights.js';
 import {TokenTable} from './token_table.js';
@@ -13,6 +14,7 @@ export const view = {
   hint: 'Without any text, from the weights alone: which tokens the head lets attend to which, and which next tokens it then makes likely.',
   term: 'QK, OV circuit',
   compares: false,
+  tells: true,
   create: (context) => new Circuits(context),
 };
 
@@ -88,6 +90,8 @@ class Circuits {
 
   /** A sentence instead of the circuits, or above those shown before. */
   say(sentence, {keep = false} = {}) {
+    const {shown, tell} = this.context;
+    tell('circuits', keep ? `What ${headWithReason(shown())} attends to and writes in general: from its weights alone, without any text.` : '');
     this.status.textContent = sentence;
     this.body.hidden = !keep;
     if (!keep) this.asked = this.found = null;

@@ -10,6 +10,7 @@ import {widthOf} from '../../draw/axis_labels.js';
 import {inksOf} from '../../draw/colours.js';
 import {sharpContext} from '../../draw/matrix_pixels.js';
 import {asText, CanvasPen, SvgPen} from '../../draw/pen.js';
+import {headWithReason} from '../../finding/sentence.js';
 import {drawAxes, scales} from './axes.js';
 
 export const view = {
@@ -18,6 +19,7 @@ export const view = {
   hint: 'Each line is a head. Click to go to that step.',
   term: 'score',
   compares: false,
+  tells: true,
   create: (context) => new Curves(context),
 };
 
@@ -62,7 +64,8 @@ class Curves {
     this.scope.show(state.now.scope);
     const names = sortedMeasures(Object.keys(curves.measures).filter((name) => curves.measures[name][kind]?.some(Boolean)));
     this.controls.hidden = !names.length;
-    this.name = names.includes(state.now.measure) ? state.now.measure : names[0];
+    const wanted = this.context.fitted().measure;
+    this.name = names.includes(wanted) ? wanted : names[0];
     this.measure.show(
       names.map((name) => ({value: name, text: measureOf(name).title})),
       this.name,
@@ -85,16 +88,29 @@ class Curves {
     this.nothing.hidden = true;
     this.buildLegend();
     this.canvas.hidden = false;
-    const wanted = state.now.measure === this.name ? '' : `There is no ${measureOf(state.now.measure).title} of ${kind} heads. `;
+    const lacking = !wanted || wanted === this.name ? '' : `There is no ${measureOf(wanted).title} of ${kind} heads. `;
     const about = [meaning, better(this.name)].filter(Boolean).join('; ');
     const lost = curves.unreadable ?? [];
     const missing = lost.length ? `Not shown, because their files cannot be read: step ${lost.join(', ')}. ` : '';
-    this.note.textContent = `${missing}${wanted}${[title, about].filter(Boolean).join(': ')}. ${view.hint}`;
+    this.note.textContent = `${missing}${lacking}${[title, about].filter(Boolean).join(': ')}. ${view.hint}`;
+    this.context.tell('curves', this.sentence());
     this.paint();
+  }
+
+  /** "Pronouns resolved of layer 0 · head 2, …: 33.0 % at step 0, 69.8 % at step 6,417. Without a model, the rule “last subject” reaches 59.0 %." */
+  sentence() {
+    const line = this.chosen();
+    const known = this.measured.filter((i) => Number.isFinite(line?.values[i]));
+    if (!known.length) return '';
+    const ends = [...new Set([known[0], known.at(-1)])];
+    const course = ends.map((i) => `${this.text(line.values[i])} at step ${this.steps[i].toLocaleString('en')}`).join(', ');
+    const rule = this.baseline ? ` Without a model, ${this.baseline.name.replace('baseline: ', 'the rule ')} reaches ${this.text(this.baseline.value)}.` : '';
+    return `The measure “${measureOf(this.name).title}” of ${headWithReason(this.context.shown())}: ${course}.${rule}`;
   }
 
   explain(message) {
     this.lines = null;
+    this.context.tell('curves', '');
     this.legend.replaceChildren();
     this.note.textContent = '';
     this.nothing.textContent = message;

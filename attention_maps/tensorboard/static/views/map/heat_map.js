@@ -87,7 +87,7 @@ class HeatMap {
     const palette = context.colours();
     const inks = inksOf(this.element);
     const layout = (this.layout = new Layout(frame, this.margins, width, height, this.camera));
-    const chosen = selection(state.now.token, frame);
+    const chosen = selection(state.selected.token, frame);
     const {gamma} = state.now;
     const maximum = scaleMaximum(frame, state.now.scale);
     const canvas = sharpContext(this.cells, width, height);
@@ -149,13 +149,13 @@ class HeatMap {
   choose({row, column}) {
     const token = row >= 0 ? `r${row}` : `c${column}`;
     const {state} = this.context;
-    state.set({token: state.now.token === token ? '' : token});
+    state.set({token: state.selected.token === token ? '' : token});
   }
 
   /** Describe the selected row or column by its largest weights; screen readers announce it. */
   updateReadout() {
     const {frame} = this;
-    const chosen = selection(this.context.state.now.token, frame);
+    const chosen = selection(this.context.state.selected.token, frame);
     if (!chosen) {
       this.readout.textContent = view.hint;
       return;
