@@ -32,7 +32,7 @@ export async function openPage(body) {
   const source = Source.ofPage();
   const recordings = new Recordings(source);
   const curves = createCurveCache(source);
-  const findings = createFindings(source, recordings);
+  const findings = createFindings(source, recordings, curves);
   const preloader = createPreloader();
   let palette = null;
   let shown = null; // the last drawing, as from load_page.js

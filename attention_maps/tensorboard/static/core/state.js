@@ -7,8 +7,8 @@ const INITIAL = {
   recording: '', // step_00001000, generated_00001 or asked_00001
   sample: 0,
   kind: '', // encoder, decoder or cross; '' means the most informative one: cross if there is one
-  layer: -1, // below 0: the default, the second-to-last layer
-  head: 'mean', // a number, or mean, max, rollout
+  layer: -1, // below 0: that of the finding (finding/finding.js)
+  head: '', // a number, or mean, max, rollout; '' is that of the finding
   view: 'story',
   rows: '', // reads or predicts; '' is that of the finding, or, if a token is named, predicts for cross, reads otherwise
   hide: false, // hide special tokens and renormalise the rest

@@ -5,13 +5,14 @@ import {element} from './elements.js';
 let count = 0;
 
 /**
- * {element, show(open)}: a button, and the controls that it opens and closes by calling `toggle(open)`. Escape closes them, and so does a
- * click elsewhere if they cover a part of the page.
+ * {element, show(open)}: a button with a text, and the controls named `label`, which it opens and closes by calling `toggle(open)`. Escape
+ * closes them, and so does a click elsewhere if they cover a part of the page.
  */
-export function fold(label, toggle, children) {
+export function fold(text, label, toggle, children) {
   const id = `fold-${++count}`;
   const body = element('div', {class: 'fold-body', id}, children);
-  const button = element('button', {type: 'button', class: 'fold-button', 'aria-controls': id, onclick: () => toggle(!isOpen())}, label);
+  const attributes = {type: 'button', class: 'fold-button', title: label, 'aria-controls': id, onclick: () => toggle(!isOpen())};
+  const button = element('button', attributes, text);
   const box = element('div', {class: 'fold', role: 'group', 'aria-label': label}, button, body);
   const isOpen = () => box.classList.contains('open');
   const show = (open) => {

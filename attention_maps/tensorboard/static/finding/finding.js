@@ -5,9 +5,10 @@
  * the last (of a translation with gold links, among the linked words). It is linked to its antecedent or its translation, or else to the word
  * that the head attends to most.
  *
- * The head is the one with the best score against gold labels; without scores, the one that attends most from the word to its gold label;
- * without gold labels, the one that adds most to the logit of the word. If a recording has none of these, as of other programs, the largest
- * weight between two words that are not neighbours gives both the head and the word.
+ * The head is the one with the best score against gold labels, in this recording or the last one that was scored; without scores, the one
+ * that attends most from the pronoun to its antecedent, or whose links of this translation have the lowest error; without gold labels, the one
+ * that adds most to the logit of the word. If a recording has none of these, as of other programs, the largest weight between two words that
+ * are not neighbours gives both the head and the word.
  */
 
 import {labelsOf, shapesOf} from '../core/frame.js';
@@ -15,7 +16,7 @@ import {loadLayer} from '../core/load_frame.js';
 import {namesIn} from '../core/measures.js';
 import {Unavailable} from '../core/source.js';
 import {measureBehind} from '../views/story/history.js';
-import {betterRow, largestWeight, mostAdding, mostAttending, SCORED, scoredHeads} from './head.js';
+import {bestAligning, betterRow, largestWeight, lastScores, mostAdding, mostAttending, SCORED, scoredHeads} from './head.js';
 import {changedWord, isWord, predictedWord, pronounOf} from './word.js';
 
 /**
@@ -25,29 +26,29 @@ import {changedWord, isWord, predictedWord, pronounOf} from './word.js';
  * `query`: positions of the rows that predict and read the word, {predicts, reads}, of which one may be missing; `rows`: the one in which
  * the head is shown; `key`: position of the word that it is linked to; `measure`: the measure by which the head is seen best. `why` says how
  * they were chosen: {word: {gold: 'antecedent' or 'repeats'} or {before, after: probabilities} or {}, key: whether by a gold label, head:
- * 'score', 'weight', 'contribution' or 'largest', value}.
- * Throws Unavailable if a tensor cannot be read.
+ * 'score', 'weight', 'error', 'contribution' or 'largest', value, count: examples of the score, step: of the score or of this recording}.
+ * `curves()` is a promise of the measures of the run. Throws Unavailable if a tensor cannot be read.
  */
-export async function findingOf(source, place, meta) {
-  const text = textOf(source, place, meta);
+export async function findingOf(source, place, meta, curves) {
+  const text = textOf(source, place, meta, curves);
   const {kind, sample} = text;
   const chosen = await wordAndHead(text, pronounOf(sample, kind) ?? changedWord(sample, kind));
   if (!chosen) return null;
-  const {word, layer, head, how, value} = chosen;
+  const {word, layer, head, how, value, count = null, step = meta.step} = chosen;
   const rows = chosen.rows ?? (await rowsOf(text, word, layer, head));
   const key = await keyOf(text, word, rows, layer, head);
   const measure = how === 'score' ? SCORED[kind] : measureBehind(namesIn(meta.labels?.[kind]?.[layer]?.[head])[0]);
-  return {kind, layer, head, rows, query: word.query, key, measure, why: {word: word.why, key: word.keys.length > 0, head: how, value}};
+  return {kind, layer, head, rows, query: word.query, key, measure, why: {word: word.why, key: word.keys.length > 0, head: how, value, count, step}};
 }
 
 /** What the rules read: the sample, and its tensors once they are needed. */
-function textOf(source, place, meta) {
+function textOf(source, place, meta, curves) {
   const {run, recording, sample, kind} = place;
   const {layers} = shapesOf(meta, sample)[kind];
   let read = null;
   const tensors = () => (read ??= Promise.all(Array.from({length: layers}, (_, layer) => loadLayer(source, {...place, layer, values: false}))));
   const attribution = () => source.tensor(run, recording, sample, '', '', 'attribution');
-  return {meta, kind, sample: meta.samples[sample], tensors, attribution};
+  return {meta, kind, sample: meta.samples[sample], tensors, attribution, curves};
 }
 
 /**
@@ -55,14 +56,46 @@ function textOf(source, place, meta) {
  * `rows` is null if the head does not tell in which row of the word it is shown.
  */
 async function wordAndHead(text, word) {
-  const [scored] = scoredHeads(text.meta, text.kind);
+  const {kind, sample, tensors} = text;
+  const scored = await bestScored(text);
   if (scored) {
-    const {layer, head, rows, value} = scored;
-    const found = word ? {word} : await strongest(text, null, scored);
-    return found && {...found, layer, head, how: 'score', value, rows: found.word.query[rows] === undefined ? null : rows};
+    const {layer, head, rows, value, count, step} = scored;
+    const found = word ? {word} : await ownWord(text, scored);
+    return found && {...found, layer, head, how: 'score', value, count, step, rows: found.word.query[rows] === undefined ? null : rows};
   }
-  const attending = word?.keys.length ? mostAttending(await text.tensors(), word) : null;
+  if (kind === 'cross' && sample.links?.length) {
+    const {error, ...place} = bestAligning(await tensors(), sample);
+    const found = word ? {word} : await ownWord(text, place);
+    return found && {...found, ...place, how: 'error', value: error};
+  }
+  const attending = word?.keys.length ? mostAttending(await tensors(), word) : null;
   return attending ? {word, ...attending, how: 'weight', value: attending.weight} : strongest(text, word);
+}
+
+/** The word that a head shows best: of a translation with gold links the one whose link has the largest weight, else as `strongest`. */
+async function ownWord(text, place) {
+  const {kind, sample, tensors} = text;
+  const word = kind === 'cross' && sample.links?.length ? linkedWord(sample, (await tensors())[place.layer], place) : null;
+  return word ? {word} : strongest(text, null, place);
+}
+
+function linkedWord(sample, {numbers, shape: [, queries, columns]}, {head, rows}) {
+  const rowOf = (target) => target + (rows === 'reads' ? 1 : 0);
+  const weightOf = ([source, target]) => numbers[(head * queries + rowOf(target)) * columns + source] || 0;
+  const links = sample.links.filter(([, target]) => isWord(sample.predicts, target) && rowOf(target) < queries);
+  if (!links.length) return null;
+  const [, target] = links.reduce((best, link) => (weightOf(link) > weightOf(best) ? link : best));
+  return {...predictedWord(sample, target), keys: links.filter((link) => link[1] === target).map(([source]) => source)};
+}
+
+/** The best head by gold scores, as scoredHeads, and the step at which it was scored; a label tells that an earlier recording has scores. */
+async function bestScored({meta, kind, curves}) {
+  const [here] = scoredHeads(meta, kind);
+  if (here) return {...here, step: meta.step};
+  const names = (meta.labels?.[kind] ?? []).flat().flatMap(namesIn);
+  if (!names.some((name) => name === 'coreference' || name === 'alignment')) return null;
+  const last = lastScores(await curves(), kind);
+  return last && {...scoredHeads(last, kind)[0], step: last.step};
 }
 
 /** The head that adds most to the logit of a word, or else has the largest weight, as wordAndHead; with a `place`, the word of this head. */

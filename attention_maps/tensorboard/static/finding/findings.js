@@ -14,7 +14,7 @@ import {findingOf} from './finding.js';
  * All steps of a run have the finding of the newest one, if it has the same text: a head that is born during the training is shown from step
  * 0 on. It stays until `forget`, while new steps are recorded.
  */
-export function createFindings(source, recordings) {
+export function createFindings(source, recordings, curves) {
   const known = new Map(); // text and kind -> promise
 
   function of(fitted, meta) {
@@ -36,7 +36,7 @@ export function createFindings(source, recordings) {
         const there = from === recording ? meta : await source.meta(run, from);
         const number = sameTokens(meta.samples[sample], there, sample);
         if (number < 0 || !shapesOf(there, number)[kind]) continue;
-        const finding = await findingOf(source, {run, recording: from, sample: number, kind}, there);
+        const finding = await findingOf(source, {run, recording: from, sample: number, kind}, there, () => curves.read(run));
         return finding && {...finding, recording: from, step: there.step};
       } catch (error) {
         if (!(error instanceof Unavailable)) throw error; // the page says so where it draws what cannot be read

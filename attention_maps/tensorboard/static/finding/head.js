@@ -1,8 +1,9 @@
 /** The head of a finding, by scores, weights or contributions to logits. Pure functions; weights are tensors [H,Q,K], one per layer. */
 
-import {measureAt, measureOf} from '../core/measures.js';
+import {measureOf} from '../core/measures.js';
+import {goldLinks, judge, readOut} from '../views/alignment/links.js';
 import {isHead} from '../views/prediction/contributions.js';
-import {isWord} from './word.js';
+import {isWord, labelled} from './word.js';
 
 /** Kind -> the measure of its heads against gold labels. */
 export const SCORED = {encoder: 'antecedent', decoder: 'antecedent', cross: 'alignment_error'};
@@ -11,17 +12,26 @@ export const SCORED = {encoder: 'antecedent', decoder: 'antecedent', cross: 'ali
  * The score of each head against gold labels that a recording contains: [{layer, head, value, rows, count}], the best one first. `rows`: the
  * scored row of a word, null if unknown; `count`: on how many examples, null if unknown.
  */
-export function scoredHeads(meta, kind) {
+export function scoredHeads({measures = {}, scores = []}, kind) {
   const measure = SCORED[kind];
-  const ofHeads = meta.scores.filter((score) => score.measure === measure && score.kind === kind && Number.isFinite(score.head ?? NaN));
-  const count = meta.scores.find((score) => score.measure === measure && score.count)?.count ?? null;
+  const ofHeads = scores.filter((score) => score.measure === measure && score.kind === kind && Number.isFinite(score.head ?? NaN));
+  const count = scores.find((score) => score.measure === measure && score.count)?.count ?? null;
   const places = new Map(); // "layer head" -> its score
   const add = (layer, head, value) => Number.isFinite(value ?? NaN) && places.set(`${layer} ${head}`, {layer, head, value, rows: null, count});
   for (const {layer, head, value} of [...ofHeads].sort((a, b) => -better(measure, a.value, b.value))) add(layer, head, value);
-  (meta.measures[measure]?.[kind] ?? []).forEach((heads, layer) => heads.forEach((_, head) => add(layer, head, measureAt(meta, measure, kind, layer, head))));
+  (measures[measure]?.[kind] ?? []).forEach((heads, layer) => heads.forEach((value, head) => add(layer, head, value)));
   return [...places.values()]
     .map((one) => ({...one, rows: rowsOf(one, ofHeads)}))
     .sort((a, b) => better(measure, a.value, b.value));
+}
+
+/** The last scores of the heads of a kind in the curves of a run, {step, measures, scores} for scoredHeads; null if there are none. */
+export function lastScores({steps, measures, counts = {}}, kind) {
+  const measure = SCORED[kind];
+  const matrices = measures[measure]?.[kind] ?? [];
+  const last = matrices.findLastIndex((matrix) => matrix?.flat().some(Number.isFinite));
+  if (last < 0) return null;
+  return {step: steps[last], measures: {[measure]: {[kind]: matrices[last]}}, scores: [{measure, count: counts[measure]}]};
 }
 
 /** Negative if the first value of a measure is better. */
@@ -50,6 +60,22 @@ export function betterRow({numbers, shape: [, queries, columns]}, head, query, k
   const weightIn = (row) => keys.reduce((sum, key) => sum + numbers[(head * queries + row) * columns + key], 0);
   const rows = Object.entries(query).map(([name, row]) => ({rows: name, weight: weightIn(row)}));
   return rows.reduce((best, one) => (one.weight > best.weight ? one : best));
+}
+
+/** {layer, head, rows, error} of the head whose links in one text have the lowest alignment error; null without gold links. */
+export function bestAligning(tensors, sample) {
+  const errors = ['predicts', 'reads'].flatMap((rows) => {
+    const frame = labelled(sample, 'cross', rows);
+    const gold = goldLinks(frame);
+    if (!gold?.length) return [];
+    return tensors.flatMap(({numbers, shape: [heads, queries, keys]}, layer) =>
+      Array.from({length: heads}, (_, head) => {
+        const weights = numbers.subarray(head * queries * keys, (head + 1) * queries * keys);
+        return {layer, head, rows, error: judge(readOut({...frame, weights}), gold).error};
+      }),
+    );
+  });
+  return errors.length ? errors.reduce((best, one) => (one.error < best.error ? one : best)) : null;
 }
 
 /**

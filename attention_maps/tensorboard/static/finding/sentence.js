@@ -96,10 +96,10 @@ function reasonOf(meta, {kind, layer, head}, finding, isItsWord) {
   const text = ({value}) => measureText(SCORED[kind], value);
   if (own && own === scored[0]) return `, ${BEST[kind](text(own), own.count)})`;
   if (own) return `, ${OTHER[kind](text(own))} (best: ${headName(meta, {kind, ...scored[0]})}, ${text(scored[0])})`;
-  const {head: how, value} = finding?.why ?? {};
-  if (finding?.kind === kind && isHere(finding) && (isItsWord || how === 'score')) {
-    const why = how === 'score' ? BEST[kind](measureText(SCORED[kind], value)) : HOW[how](value);
-    return `, ${why}${atStep(meta, finding)})`;
+  const {head: how, value, count, step} = finding?.why ?? {};
+  if (finding?.kind === kind && isHere(finding) && (isItsWord || !OF_WORD.includes(how))) {
+    const why = how === 'score' ? BEST[kind](measureText(SCORED[kind], value), count) : HOW[how](value);
+    return `, ${why}${atStep(meta, {step})})`;
   }
   const labels = namesAt(meta, kind, layer, head);
   return labels.length ? `, labelled “${labels.join(', ')}”` : '';
@@ -111,6 +111,8 @@ function atStep(meta, {step}) {
 }
 
 const resolves = (text, count) => `the head that finds antecedents best (${text}${count ? ` of ${count.toLocaleString('en')} pronouns` : ''}`;
+/** Reasons for the head of a finding that are about its word alone. */
+const OF_WORD = ['weight', 'contribution'];
 /** By kind; what is in parentheses may be followed by the step. */
 const BEST = {
   encoder: resolves,
@@ -122,6 +124,7 @@ const OTHER = {encoder: finds, decoder: finds, cross: (text) => `which aligns wo
 const HOW = {
   weight: (value) => `of all heads the one with the largest weight between the two (${percent(value)}`,
   contribution: (value) => `the head that adds most to the logit of this word (${signed(value)}`,
+  error: (value) => `of all heads the one whose links of this text have the lowest error (${percent(value)}`,
   largest: (value) => `of all heads the one with the largest weight between two words (${percent(value)}`,
 };
 

@@ -63,6 +63,6 @@ function probabilitiesAt({predicts, losses, lens}, position) {
 }
 
 /** A frame without weights, as far as gold labels need one: rows and columns are tokens. */
-function labelled(sample, kind, rows) {
+export function labelled(sample, kind, rows) {
   return {kind, sample, rowsNamed: rows, ...labelsOf({rows, merge: false, hide: false}, sample, kind)};
 }

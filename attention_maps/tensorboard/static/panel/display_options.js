@@ -37,7 +37,7 @@ export function createDisplayOptions(context) {
   );
   const against = createComparisons(context);
   const fields = [rows, hide, merge, values, scale, gamma, against].map((field) => field.element);
-  const folded = fold('display options', (open) => state.set({options: open}), fields);
+  const folded = fold('options', 'display options', (open) => state.set({options: open}), fields);
 
   function update() {
     const {now} = state;

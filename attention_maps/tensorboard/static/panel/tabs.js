@@ -23,7 +23,7 @@ import {view as story} from '../views/story/story.js';
 import {cut} from './controls.js';
 import {createExport} from './export.js';
 
-/** The views of each tab, from left to right; between those of one tab, a switch above the view chooses. */
+/** The views of each tab, from left to right; between those of one tab, a switch beside the title chooses. */
 const TABS = [[story], [map, lines], [sentence], [pair], [prediction, circuits], [ask], [alignment], [curves]];
 const VIEWS = TABS.flat();
 
@@ -54,6 +54,7 @@ export function createTabs(context) {
   const finding = element('p', {class: 'finding'}, sentence, ' ', back);
   const without = withoutButton('head', () => askWithout(context, context.fitted()));
   const minus = element('button', {type: 'button', class: 'minus', title: 'stop comparing', onclick: () => state.set({against: ''})});
+  const form = element('span', {class: 'form'});
   const controls = element('div', {class: 'controls-of-view'});
   const panel = element('div', {class: 'view', id: 'view', role: 'tabpanel'});
   const nothing = element('p', {class: 'nothing', hidden: true});
@@ -66,7 +67,7 @@ export function createTabs(context) {
     'section',
     {class: 'stage', 'aria-label': 'view'},
     list,
-    element('div', {class: 'stage-title'}, name, term, minus, without, detail),
+    element('div', {class: 'stage-title'}, name, term, minus, without, detail, form),
     finding,
     controls,
     nothing,
@@ -113,7 +114,8 @@ export function createTabs(context) {
     if (panel.firstChild !== instance.element) {
       panel.replaceChildren(instance.element);
       term.replaceChildren(explain(view.term ?? 'attention'));
-      controls.replaceChildren(...[switches.get(tab)?.element, instance.controls].filter(Boolean));
+      form.replaceChildren(...[switches.get(tab)?.element].filter(Boolean));
+      controls.replaceChildren(...[instance.controls].filter(Boolean));
       panel.scrollTop = 0;
     }
     return instance;
@@ -133,7 +135,7 @@ export function createTabs(context) {
     const unasked = chosen() === ask || chosen().ofRun || Boolean(context.source.archive);
     const foreign = !frame.meta.parts?.length; // of another model, which cannot be asked
     without.hidden = typeof frame.head !== 'number' || unasked || foreign;
-    panel.hidden = controls.hidden = finding.hidden = false;
+    panel.hidden = controls.hidden = form.hidden = finding.hidden = false;
     back.hidden = isFinding(shown);
     tell(chosen().name, chosen().tells ? (told.get(chosen().name) ?? '') : sentenceOfMap(shown));
     show().draw(frame);
@@ -149,7 +151,7 @@ export function createTabs(context) {
     detail.textContent = '';
     nothing.textContent = message;
     nothing.hidden = false;
-    panel.hidden = controls.hidden = finding.hidden = true;
+    panel.hidden = controls.hidden = form.hidden = finding.hidden = true;
   }
 
   /** Whether the active view shows a difference of two steps or runs. */

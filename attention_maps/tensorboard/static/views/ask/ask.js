@@ -24,7 +24,12 @@ export const view = {
 const TEXT = 'text';
 const SOURCE = 'source text, which the encoder reads';
 const LACKING = 'This run has no checkpoint, so its model cannot be asked.';
+const INVITATION = 'Ask the model of a kept checkpoint about this text or your own, also without some of its heads.';
 const BUSY = 'Another question is still being answered: ask again after it.';
+const FIRST = {
+  asking: 'asking about the example shown, because nothing was asked of this run yet… (the first question loads the model)',
+  asked: (example) => `Asked without being told, because nothing was asked of this run yet: ${example}, as it is. Change the text and press Ask, or`,
+};
 const REVERSE = 'From the target language of the training data to the source language';
 const HOW =
   'What replaces the output of these heads: zero, its mean over the recorded examples of the run, or their output in another text (patching)';
@@ -38,6 +43,7 @@ class Ask {
     this.own = ''; // "run|recording" of the text in the form, which may hold a continuation as well
     this.done = ''; // what is said of that recording, as long as it is shown
     this.seen = {}; // {place, chosen}: the recording of the last drawing, and the heads, their replacement and the checkpoint chosen then
+    this.met = new Set(); // runs of which it was decided whether they are asked a first question
     this.toAdopt = ''; // "run|recording" of an earlier answer, whose heads are to be chosen again
     const area = (label, rows, oninput) => element('textarea', {rows, maxlength: 2000, 'aria-label': label, placeholder: label, oninput});
     const typing = () => (this.typed = true);
@@ -73,6 +79,7 @@ class Ask {
   draw(frame) {
     this.frame = frame;
     const {source, state} = this.context;
+    this.context.tell('ask', source.archive ? '' : INVITATION);
     if (source.archive) {
       this.closed.hidden = false;
       this.form.hidden = this.status.hidden = this.answer.element.hidden = true;
@@ -94,7 +101,44 @@ class Ask {
     return Promise.all([this.showWeights(), this.answer.draw()]).then(() => {
       this.adopt();
       this.showStale();
+      return this.askFirst();
     });
+  }
+
+  /**
+   * If nothing was asked of a run yet, the view asks about the example shown, once and without being told, so that it opens with an answer. The
+   * other views keep showing the recorded step.
+   */
+  async askFirst() {
+    const {source, state, recordings} = this.context;
+    const {now} = state;
+    const {sample} = this.frame;
+    const isDecided = this.met.has(now.run);
+    this.met.add(now.run);
+    if (isDecided || !this.checkpoint || this.asking || this.typed || now.removed || recordings.asked(now.run).length) return;
+    const {filled} = this;
+    const wanted = this.opening({});
+    const isWanted = () => !this.asking && filled === this.filled && state.now.run === now.run && !recordings.asked(now.run).includes(state.now.recording);
+    this.status.textContent = FIRST.asking;
+    try {
+      const texts = {text: this.text.value, target: this.target.value, reverse: this.reverse.box.checked, count: 0};
+      const {recording} = await source.ask(questionOf(now, this.checkpoint, sample, texts));
+      await this.context.refresh();
+      if (!isWanted()) return;
+      this.status.replaceChildren(...this.firstNote(sample, recording));
+      Object.assign(this.answer, {first: {run: now.run, recording}, wanted});
+      await this.answer.draw();
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+      if (isWanted()) this.status.textContent = error.message;
+    }
+  }
+
+  /** What was asked without being told, with a link to its maps. */
+  firstNote({name}, recording) {
+    const toMaps = () => this.context.state.set({recording, sample: 0, token: null, partner: '', follow: false});
+    const maps = element('button', {type: 'button', class: 'link', onclick: toMaps}, 'show its maps in all views');
+    return [`${FIRST.asked(name || 'the example shown')} `, maps, '.'];
   }
 
   /** Notice whether only the recording differs from the last drawing: the timeline was moved. */
@@ -137,6 +181,7 @@ class Ask {
     if (this.typed || key === this.filled || this.isOwn()) return;
     this.filled = key;
     this.own = '';
+    this.answer.first = null;
     const {text, target} = textsOf(sample);
     this.text.value = text;
     this.target.value = target;
@@ -245,7 +290,8 @@ class Ask {
     const {now} = state;
     const {sample} = this.frame;
     const wanted = this.answer.word() ?? this.opening(from);
-    const token = this.selectedRow() ? now.token : '';
+    const selected = this.selectedRow() ? state.selected : {token: now.token === '' ? '' : null, partner: ''};
+    this.answer.first = null;
     const typed = {
       text: this.text.value,
       target: this.target.value,
@@ -270,7 +316,7 @@ class Ask {
       this.own = `${now.run}|${recording}`;
       this.seen.place = this.own; // not an earlier answer: what was chosen meanwhile stays
       this.answer.toReveal = true;
-      state.set({recording, sample: 0, token, against: '', follow: false});
+      state.set({recording, sample: 0, ...selected, against: '', follow: false});
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       this.status.textContent = error.message;
@@ -307,7 +353,8 @@ class Ask {
     if (answer && !exact && (!row || hasAntecedent(frame, row.index))) return {...answer, why: 'answer'};
     if (shown === undefined && !row) return null;
     const position = shown ?? positionOf(frame, row.index);
-    const why = position === answer?.position ? 'answer' : shown === undefined ? 'selected' : 'shown';
+    const chosen = this.context.state.now.token === null ? 'finding' : 'selected';
+    const why = position === answer?.position ? 'answer' : shown === undefined ? chosen : 'shown';
     return {position, piece: frame.sample.predicts.pieces[position], why};
   }
 

@@ -104,7 +104,7 @@ class Curves {
     if (!known.length) return '';
     const ends = [...new Set([known[0], known.at(-1)])];
     const course = ends.map((i) => `${this.text(line.values[i])} at step ${this.steps[i].toLocaleString('en')}`).join(', ');
-    const rule = this.baseline ? ` Without a model, ${this.baseline.name.replace('baseline: ', 'the rule ')} reaches ${this.text(this.baseline.value)}.` : '';
+    const rule = this.baseline ? ` Without a model, ${`the rule “${this.baseline.name.replace('baseline: ', '')}”`} reaches ${this.text(this.baseline.value)}.` : '';
     return `The measure “${measureOf(this.name).title}” of ${headWithReason(this.context.shown())}: ${course}.${rule}`;
   }
 

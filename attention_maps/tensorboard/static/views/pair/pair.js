@@ -128,7 +128,7 @@ class Pair {
     const last = labelled?.repeats ? 'the last word' : 'the last pronoun';
     const named = `${frame.kind === 'cross' ? 'the first pair' : last} with a gold label`;
     const largestOf = `the pair with the largest weight in ${mapName(frame)}${skipped ? ' after the first row' : ''}`;
-    const why = labelled ? named : kept ? 'the pair shown before the question' : largestOf;
+    const why = `This is ${labelled ? named : kept ? 'the pair shown before the question' : largestOf}`;
     if (!isAnswer) this.before = {text, row, column};
     return {row, column, why: !at ? why : isFound ? whyPair(shown().finding, frame.meta) : ''};
   }
@@ -184,7 +184,7 @@ class Pair {
     const [best] = heads;
     const what = this.rivals.nouns ? 'strongest other noun' : 'strongest other word';
     const rival = isSeen(best.rival) ? `; ${what} “${frame.columns[best.rival.column].text}”, ${percent(best.rival.weight)}` : '';
-    const chosen = why ? ` This is ${why}. Click other words.` : '';
+    const chosen = why ? ` ${why}. Click other words.` : '';
     this.context.tell('pair', `All heads, ranked by their attention from “${from}” to “${to}”.${chosen}`);
     const title = `From “${from}” to “${to}”${this.rivals.nouns ? ' (all mentions)' : ''} at ${recordingTitle(this.context.fitted().recording)}`;
     this.heading.textContent = `${title}${this.without}: most by ${this.nameOf(best)}, ${percent(best.weight)}${rival}`;
@@ -311,9 +311,10 @@ class Pair {
 
 /** Why a finding links two words. */
 function whyPair(finding, meta) {
-  const first = whyWord(finding, meta) || 'the word of its largest weight';
+  const first = whyWord(finding, meta);
+  if (!first) return 'These are the two words with the largest weight in all heads';
   const name = {antecedent: 'its antecedent', repeats: 'the noun that it repeats'}[finding.why.word.gold] ?? 'its translation';
-  return `${first}, and ${finding.why.key ? name : `the one that ${headName(meta, finding)} attends to most`}`;
+  return `These are ${first} and ${finding.why.key ? name : `the one that ${headName(meta, finding)} attends to most`}`;
 }
 
 /** "layer 0 · mean of 4 heads": the map from which the pair is chosen, without its kind. */
