@@ -8,7 +8,7 @@ let count = 0;
 /** A list whose entries may change: show([{value, text, group}], value). Rebuilt only if they differ, so that an open list stays open. */
 export function menu(label, pick, title = '') {
   const id = `field-${++count}`;
-  const select = element('select', {id, title, onchange: () => pick(select.value)});
+  const select = element('select', {id, title, 'aria-label': label, onchange: () => pick(select.value)});
   let listed = '';
   const show = (options, value) => {
     const signature = JSON.stringify(options);

@@ -55,6 +55,7 @@ export class Answer {
     const recording = isAsked ? state.now.recording : this.first?.run === run ? this.first.recording : '';
     if (!recording) {
       this.element.hidden = true;
+      this.about.textContent = '';
       return;
     }
     const key = `${run}|${recording}`;

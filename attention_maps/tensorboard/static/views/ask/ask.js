@@ -27,8 +27,8 @@ const LACKING = 'This run has no checkpoint, so its model cannot be asked.';
 const INVITATION = 'Ask the model of a kept checkpoint about this text or your own, also without some of its heads.';
 const BUSY = 'Another question is still being answered: ask again after it.';
 const FIRST = {
-  asking: 'asking about the example shown, because nothing was asked of this run yet… (the first question loads the model)',
-  asked: (example) => `Asked without being told, because nothing was asked of this run yet: ${example}, as it is. Change the text and press Ask, or`,
+  asking: 'asking about the example shown, because nothing has been asked of this run yet… (the first question loads the model)',
+  asked: (example) => `Asked automatically, because nothing had been asked of this run yet: ${example}, unchanged. Change the text and press Ask, or`,
 };
 const REVERSE = 'From the target language of the training data to the source language';
 const HOW =
@@ -106,8 +106,8 @@ class Ask {
   }
 
   /**
-   * If nothing was asked of a run yet, the view asks about the example shown, once and without being told, so that it opens with an answer. The
-   * other views keep showing the recorded step.
+   * If nothing has been asked of a run yet, the view asks about the example shown, once and automatically, so that it opens with an answer.
+   * The other views keep showing the recorded step.
    */
   async askFirst() {
     const {source, state, recordings} = this.context;
@@ -134,7 +134,7 @@ class Ask {
     }
   }
 
-  /** What was asked without being told, with a link to its maps. */
+  /** What was asked automatically, with a link to its maps. */
   firstNote({name}, recording) {
     const toMaps = () => this.context.state.set({recording, sample: 0, token: null, partner: '', follow: false});
     const maps = element('button', {type: 'button', class: 'link', onclick: toMaps}, 'show its maps in all views');
@@ -291,7 +291,10 @@ class Ask {
     const {sample} = this.frame;
     const wanted = this.answer.word() ?? this.opening(from);
     const selected = this.selectedRow() ? state.selected : {token: now.token === '' ? '' : null, partner: ''};
-    this.answer.first = null;
+    if (this.answer.first) {
+      this.answer.first = null; // it gives way to what is asked now
+      this.answer.draw();
+    }
     const typed = {
       text: this.text.value,
       target: this.target.value,
