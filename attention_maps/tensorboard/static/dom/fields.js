@@ -60,7 +60,7 @@ export function segments(label, options, pick, title = '') {
   return {element: element('span', {class: 'field'}, element('span', {class: 'field-name', title}, label), group), buttons, show};
 }
 
-/** A labelled checkbox. */
+/** A labelled checkbox; `label` is a text, or several nodes. */
 export function tick(label, pick, title = '') {
   const box = element('input', {type: 'checkbox', onchange: () => pick(box.checked)});
   return {element: element('label', {class: 'field tick', title}, box, label), box, show: (value) => (box.checked = value)};

@@ -36,7 +36,7 @@ export function createTimeline(context, {drawn, refresh}) {
   const previous = button('previous', 'previous step (←)', () => move(-1));
   const next = button('next', 'next step (→)', () => move(1));
   const jumpTo = (checked) => state.set({follow: checked, ...(checked ? {recording: newest()} : {})});
-  const follow = tick('follow latest', jumpTo, 'Jump to the newest step as soon as it is recorded');
+  const follow = tick(['follow', element('span', {class: 'wide'}, ' latest')], jumpTo, 'Jump to the newest step as soon as it is recorded');
   const reload = button('refresh', 'check for new recordings', () => refresh());
   const live = context.source.archive ? [] : [follow.element, reload];
   const bar = element(

@@ -52,7 +52,7 @@ def test_every_label_and_view_leads_to_a_term(views: Page) -> None:
 def test_the_first_page_says_what_it_shows(views: Page) -> None:
     """Guards against a first view without a word about what one sees."""
     views.show(**STORY)
-    wait_for(views, ".story-intro", "attention maps of all heads")
+    wait_for(views, ".finding", "What the training did to each head, from step 0 to step 9; the list of heads has their attention")
     views.click(".story-start .link")
     assert views.find("dialog.keys").is_displayed()
     views.driver.switch_to.active_element.send_keys(Keys.ESCAPE)

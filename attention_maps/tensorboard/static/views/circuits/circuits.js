@@ -91,7 +91,7 @@ class Circuits {
   /** A sentence instead of the circuits, or above those shown before. */
   say(sentence, {keep = false} = {}) {
     const {shown, tell} = this.context;
-    tell('circuits', keep ? `What ${headWithReason(shown())} attends to and writes in general: from its weights alone, without any text.` : '');
+    tell('circuits', keep ? `What the weights alone say, without any text, of ${headWithReason(shown())}.` : '');
     this.status.textContent = sentence;
     this.body.hidden = !keep;
     if (!keep) this.asked = this.found = null;
