@@ -11,6 +11,7 @@
  * are not neighbours gives both the head and the word.
  */
 
+import {readable} from '../core/format.js';
 import {labelsOf, shapesOf} from '../core/frame.js';
 import {loadLayer} from '../core/load_frame.js';
 import {namesIn} from '../core/measures.js';
@@ -20,13 +21,14 @@ import {bestAligning, betterRow, largestWeight, lastScores, mostAdding, mostAtte
 import {changedWord, isWord, predictedWord, pronounOf} from './word.js';
 
 /**
- * The finding of a sample: {kind, layer, head, rows, query, key, measure, why}, null if no weight is a number. `place`: {run, recording,
+ * The finding of a sample: {kind, layer, head, rows, query, key, words, measure, why}, null if no weight is a number. `place`: {run, recording,
  * sample, kind} of the metadata `meta`.
  *
  * `query`: positions of the rows that predict and read the word, {predicts, reads}, of which one may be missing; `rows`: the one in which
- * the head is shown; `key`: position of the word that it is linked to; `measure`: the measure by which the head is seen best. `why` says how
- * they were chosen: {word: {gold: 'antecedent' or 'repeats'} or {before, after: probabilities} or {}, key: whether by a gold label, head:
- * 'score', 'weight', 'error', 'contribution' or 'largest', value, count: examples of the score, step: of the score or of this recording}.
+ * the head is shown; `key`: position of the word that it is linked to; `words`: the texts of the two; `measure`: the measure by which the
+ * head is seen best. `why` says how they were chosen: {word: {gold: 'antecedent' or 'repeats'} or {before, after: probabilities} or {}, key:
+ * whether by a gold label, head: 'score', 'weight', 'error', 'contribution' or 'largest', value, count: examples of the score, step: of the
+ * score or of this recording}.
  * `curves()` is a promise of the measures of the run. Throws Unavailable if a tensor cannot be read.
  */
 export async function findingOf(source, place, meta, curves) {
@@ -38,7 +40,14 @@ export async function findingOf(source, place, meta, curves) {
   const rows = chosen.rows ?? (await rowsOf(text, word, layer, head));
   const key = await keyOf(text, word, rows, layer, head);
   const measure = how === 'score' ? SCORED[kind] : measureBehind(namesIn(meta.labels?.[kind]?.[layer]?.[head])[0]);
-  return {kind, layer, head, rows, query: word.query, key, measure, why: {word: word.why, key: word.keys.length > 0, head: how, value, count, step}};
+  const words = [textAt(sample, kind, word.query), readable(tokensOf(sample, kind, rows).columns.pieces[key] ?? '')];
+  return {kind, layer, head, rows, query: word.query, key, words, measure, why: {word: word.why, key: word.keys.length > 0, head: how, value, count, step}};
+}
+
+/** The text of a word. */
+function textAt({reads, predicts, source}, kind, query) {
+  if (kind === 'encoder') return readable(source.pieces[query.reads]);
+  return readable(query.reads === undefined ? predicts.pieces[query.predicts] : reads.pieces[query.reads]);
 }
 
 /** What the rules read: the sample, and its tensors once they are needed. */

@@ -8,23 +8,22 @@ import {selection} from '../views/tokens.js';
 import {SCORED, scoredHeads} from './head.js';
 
 /**
- * "“She”, the last pronoun (row 13, which predicts it), attends more to its antecedent “Nina” (64.0 %) than to any other noun in layer 1 ·
+ * "“She” (row 13, which predicts it), the last pronoun, attends more to its antecedent “Nina” (64.0 %) than to any other noun in layer 1 ·
  * head 2, the head that finds antecedents best (92.0 % of 400 pronouns)." `shown` is what load_page.js returns.
  */
 export function sentenceOfMap(shown) {
   const {frame, fitted} = shown;
   const chosen = selection(fitted.token, frame);
-  const where = headWithReason(shown);
+  const isItsWord = chosen?.side === 'row' && isWordOf(shown.finding, frame, chosen.index);
+  const where = headWithReason(shown, isItsWord);
   if (!chosen) return `This is ${where}. Click a word to see what it attends to.`;
   if (chosen.side === 'column') return `“${frame.columns[chosen.index].text}” ${receives(frame, chosen.index)} in ${where}.`;
   return `${rowWithReason(shown, chosen.index)} ${attends(frame, chosen)} in ${where}.`;
 }
 
-/** "layer 1 · head 2, the head that finds antecedents best (92.0 % of 400 pronouns)". */
-export function headWithReason({meta, fitted, finding, frame}) {
-  const chosen = selection(fitted.token, frame);
-  const isItsWord = chosen?.side === 'row' && isWordOf(finding, frame, chosen.index);
-  return `${headName(meta, fitted)}${reasonOf(meta, fitted, finding, isItsWord)}`;
+/** "layer 1 · head 2, the head that finds antecedents best (92.0 % of 400 pronouns)"; `isSaid`: the sentence says what the words do. */
+export function headWithReason({meta, fitted, finding}, isSaid = false) {
+  return `${headName(meta, fitted)}${reasonOf(meta, fitted, finding, isSaid)}`;
 }
 
 /** "layer 1 · head 2", "the mean of layer 1". */
@@ -34,12 +33,12 @@ export function headName(meta, {kind, layer, head}) {
   return head === 'rollout' ? 'the rollout of all layers' : `the ${head === 'max' ? 'maximum' : head} over the heads of layer ${number}`;
 }
 
-/** "“She”, the last pronoun (row 13, which predicts it)," for a row of a frame. */
+/** "“She” (row 13, which predicts it), the last pronoun," for a row of a frame. */
 function rowWithReason({frame, finding}, row) {
   const {positions, text} = frame.rows[row];
   const why = isWordOf(finding, frame, row) ? whyWord(finding, frame.meta) : '';
   const does = frame.kind === 'encoder' ? '' : `, which ${frame.rowsNamed} it`;
-  return `“${text}”${why && `, ${why}`} (row ${positions[0]}${does})${why && ','}`;
+  return `“${text}” (row ${positions[0]}${does})${why && `, ${why},`}`;
 }
 
 /** Why a finding chose its word; '' if the word was chosen by its head. `meta` is that of the recording shown. */
@@ -84,11 +83,8 @@ function receives(frame, column) {
   return `gets most attention from ${from} (${percent(weights[row])})`;
 }
 
-/**
- * Why a head is shown, with the comma before it: its score, what it is to the finding, or its label; '' if nothing is known of it.
- * `isItsWord`: whether the word of the finding is selected.
- */
-function reasonOf(meta, {kind, layer, head}, finding, isItsWord) {
+/** Why a head is shown, with the comma before it: its score, what it is to the finding, or its label; '' if nothing is known of it. */
+function reasonOf(meta, {kind, layer, head}, finding, isSaid) {
   if (typeof head !== 'number') return '';
   const isHere = (one) => one.layer === layer && one.head === head;
   const scored = scoredHeads(meta, kind);
@@ -97,8 +93,8 @@ function reasonOf(meta, {kind, layer, head}, finding, isItsWord) {
   if (own && own === scored[0]) return `, ${BEST[kind](text(own), own.count)})`;
   if (own) return `, ${OTHER[kind](text(own))} (best: ${headName(meta, {kind, ...scored[0]})}, ${text(scored[0])})`;
   const {head: how, value, count, step} = finding?.why ?? {};
-  if (finding?.kind === kind && isHere(finding) && (isItsWord || !OF_WORD.includes(how))) {
-    const why = how === 'score' ? BEST[kind](measureText(SCORED[kind], value), count) : HOW[how](value);
+  if (finding?.kind === kind && isHere(finding)) {
+    const why = how === 'score' ? BEST[kind](measureText(SCORED[kind], value), count) : HOW[how](percent(value), finding.words, isSaid, value);
     return `, ${why}${atStep(meta, {step})})`;
   }
   const labels = namesAt(meta, kind, layer, head);
@@ -111,8 +107,6 @@ function atStep(meta, {step}) {
 }
 
 const resolves = (text, count) => `the head that finds antecedents best (${text}${count ? ` of ${count.toLocaleString('en')} pronouns` : ''}`;
-/** Reasons for the head of a finding that are about its word alone. */
-const OF_WORD = ['weight', 'contribution'];
 /** By kind; what is in parentheses may be followed by the step. */
 const BEST = {
   encoder: resolves,
@@ -122,9 +116,9 @@ const BEST = {
 const finds = (text) => `which finds ${text} of the antecedents`;
 const OTHER = {encoder: finds, decoder: finds, cross: (text) => `which aligns words with an error rate of ${text}`};
 const HOW = {
-  weight: (value) => `of all heads the one with the largest weight between the two (${percent(value)}`,
-  contribution: (value) => `the head that adds most to the logit of this word (${signed(value)}`,
-  error: (value) => `of all heads the one whose links of this text have the lowest error (${percent(value)}`,
-  largest: (value) => `of all heads the one with the largest weight between two words (${percent(value)}`,
+  weight: (share, [word, linked], isSaid) => `the head that attends most ${isSaid ? 'to it' : `from “${word}” to “${linked}”`} (${share}`,
+  contribution: (_, [word], isSaid, value) => `the head that adds most to ${isSaid ? 'its logit' : `the logit of “${word}”`} (${signed(value)}`,
+  error: (share) => `the head whose links of this text have the lowest error (${share}`,
+  largest: (share, [word, linked], isSaid) => `the head with the largest weight between two words${isSaid ? '' : `, “${word}” and “${linked}”`} (${share}`,
 };
 

@@ -6,6 +6,7 @@ import {goldPairs, mainPair} from '../views/pair/gold_pairs.js';
 import {rivalsOf} from '../views/pair/rivals.js';
 
 const ROWS = ['predicts', 'reads'];
+const PARTICLE = /^▁?\p{Script=Hiragana}{1,2}$/u; // は, です: grammar rather than content
 
 /** Whether the token at a position is a word rather than a special token or punctuation. */
 export function isWord({pieces, special}, position) {
@@ -33,7 +34,8 @@ export function pronounOf(sample, kind) {
 }
 
 /**
- * The word whose prediction changes most from the first layer to the last, as pronounOf; of a text with gold links, among the linked words.
+ * The word of content whose prediction changes most from the first layer to the last, as pronounOf; of a text with gold links, among the
+ * linked words.
  * Null if the recording lacks the predictions after each layer (logit lens).
  */
 export function changedWord(sample, kind) {
@@ -42,10 +44,10 @@ export function changedWord(sample, kind) {
   const links = kind === 'cross' ? goldLinks(labelled(sample, kind, 'predicts')) : null;
   const linked = links && new Set(links.map(({row}) => row));
   const places = predicts.ids.map((_, position) => position).filter((at) => isWord(predicts, at) && (linked?.has(at) ?? true));
-  if (!places.length) return null;
   const changes = places.map((at) => ({at, ...probabilitiesAt(sample, at)})).filter(({before, after}) => Number.isFinite(after - before));
   if (!changes.length) return null;
-  const {at, before, after} = changes.reduce((best, one) => (one.after - one.before > best.after - best.before ? one : best));
+  const ofContent = changes.filter(({at}) => !PARTICLE.test(predicts.pieces[at]));
+  const {at, before, after} = (ofContent.length ? ofContent : changes).reduce((best, one) => (one.after - one.before > best.after - best.before ? one : best));
   const keys = (links ?? []).filter(({row}) => row === at).map(({column}) => column);
   return {...predictedWord(sample, at), keys, why: {before, after}};
 }

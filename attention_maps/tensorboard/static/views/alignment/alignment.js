@@ -201,14 +201,14 @@ class Alignment {
     this.context.tell('alignment', this.sentence());
   }
 
-  /** "12 links of this text from layer 2 · head 0, the head that …: alignment error 20.0 %." */
+  /** "12 links of this text, which have an alignment error of 20.0 %, from layer 2 · head 0, the head that aligns words best (…)." */
   sentence() {
     const {context, links, score} = this;
     const shown = context.shown();
     const {averaged} = context.state.now;
     const mean = {'': '', layer: headName(shown.meta, {...shown.fitted, head: 'mean'}), all: 'the mean over all layers and heads'}[averaged];
-    const gold = score ? `${percent(score.error)} alignment error against the gold links` : 'for this text no gold links are known';
-    return `${links.length} links of this text, from ${mean || headWithReason(shown)}: ${gold}.`;
+    const gold = score ? `which have an alignment error of ${percent(score.error)}` : 'for which no gold links are known';
+    return `${links.length} links of this text, ${gold}, from ${mean || headWithReason(shown)}.`;
   }
 
   /** A click on the matrix selects the row. */
