@@ -15,12 +15,12 @@ import {findingOf} from './finding.js';
  * 0 on. It stays until `forget`, while new steps are recorded.
  */
 export function createFindings(source, recordings, curves) {
-  const known = new Map(); // text and kind -> promise
+  const known = new Map(); // sample and kind -> promise
 
   function of(fitted, meta) {
-    const {run, recording, kind} = fitted;
-    const {reads, source: text} = meta.samples[fitted.sample];
-    const key = JSON.stringify([run, stepOf(recording) === null && recording, kind, reads.ids, text?.ids]);
+    const {run, recording, sample, kind} = fitted;
+    const {reads, source: text} = meta.samples[sample];
+    const key = JSON.stringify([run, stepOf(recording) === null && recording, sample, kind, reads.ids, text?.ids]);
     if (!known.has(key)) {
       const reading = read(fitted, meta);
       known.set(key, reading);
