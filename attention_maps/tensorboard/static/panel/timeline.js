@@ -135,7 +135,7 @@ export function createTimeline(context, {drawn, refresh}) {
     among.element.hidden = !generated.length && !asked.length;
     clear.hidden = !asked.length;
     const options = [
-      {value: 'steps', text: 'training steps', count: steps.length},
+      {value: 'steps', text: 'steps', count: steps.length},
       {value: 'generated', text: `generated (${generated.length})`, count: generated.length},
       {value: 'asked', text: `asked (${asked.length})`, count: asked.length},
     ];

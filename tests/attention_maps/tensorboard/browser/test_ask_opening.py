@@ -44,7 +44,7 @@ def test_ask_opens_with_an_answer_about_the_example_shown(fresh: Page) -> None:
     assert pressed(fresh)[1] == "Emi"
     assert fresh.text(".step-title") == "step 7"
     assert "asked_" not in fresh.hash
-    assert fresh.driver.execute_script(OPTIONS) == ["training steps", "asked (1)"]
+    assert fresh.driver.execute_script(OPTIONS) == ["steps", "asked (1)"]
     assert "Click a word" in fresh.text(f"{ANSWER} .view-note")
     fresh.click(f"{ANSWER} .token")
     wait_for(fresh, ".ask-effects caption", "without one head at a time")
@@ -67,7 +67,7 @@ def test_a_run_is_asked_by_itself_only_once(fresh: Page) -> None:
     assert NOTE not in fresh.text(STATUS)
     fresh.click("#tab-map")
     fresh.click("#tab-ask")
-    assert fresh.driver.execute_script(OPTIONS) in ([], ["training steps"])
+    assert fresh.driver.execute_script(OPTIONS) in ([], ["steps"])
     opened(fresh, "#attention&p.attention.run=translate&p.attention.view=ask")
     for page in resized(fresh, 1280, 800):
         _, off, height = page.driver.execute_script(ROOM)

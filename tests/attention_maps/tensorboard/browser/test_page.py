@@ -308,7 +308,7 @@ def test_what_was_generated_stands_beside_the_steps(page: Page) -> None:
     assert page.text(".step-title") == "generated 1"
     assert "by the model of step 500" in page.text(".frame-detail")
     assert "りんごの方が好きです" in page.texts(f"#{page.labelled('example')} option")[0]
-    page.choose("recordings", "training steps")
+    page.choose("recordings", "steps")
     assert page.text(".step-title") == "step 500"
 
 
