@@ -115,9 +115,9 @@ export async function openPage(body) {
     state.shown = shown.fitted;
     updateControls();
     scores.update(shown.meta);
-    tabs.draw(shown);
-    if (drawing.isOutdated()) return;
     try {
+      await tabs.draw(shown);
+      if (drawing.isOutdated()) return;
       grid.draw(shown.frame, await loadOverview(source, shown.fitted, shown.meta));
       stale(false);
     } catch (error) {

@@ -15,14 +15,7 @@ import {goldLinks, judge, pharaoh, readOut} from './links.js';
 import {cellAt, inSight, mark, MARKS, matrixLayout, paintMatrix} from './matrix.js';
 import {createReport} from './report.js';
 
-export const view = {
-  name: 'alignment',
-  title: 'Alignment',
-  hint: 'Word alignment extracted from the attention weights, compared with gold links if the recording has any.',
-  term: 'mutual, grown',
-  tells: true,
-  create: (context) => new Alignment(context),
-};
+export const create = (context) => new Alignment(context);
 
 const ONE_TEXT =
   'An alignment links the words of two texts; a GPT has only one. Pair and Sentence show which words its tokens attend to.';

@@ -12,14 +12,7 @@ import {Answer} from './answer.js';
 import {headName, headsIn, headsOf, howOf, isReversed, listed, questionOf, textsOf, withHead} from './question.js';
 import {withoutButton} from './without.js';
 
-export const view = {
-  name: 'ask',
-  title: 'Ask',
-  hint: 'Your own text: what the model predicts, also without some of its heads.',
-  term: 'ablation',
-  tells: true,
-  create: (context) => new Ask(context),
-};
+export const create = (context) => new Ask(context);
 
 const TEXT = 'text';
 const SOURCE = 'source text, which the encoder reads';

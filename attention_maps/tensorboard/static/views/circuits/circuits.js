@@ -8,15 +8,7 @@ import {headName} from '../ask/question.js';
 import {KeptWeights} from '../kept_weights.js';
 import {TokenTable} from './token_table.js';
 
-export const view = {
-  name: 'circuits',
-  form: 'the weights alone',
-  hint: 'Without any text, from the weights alone: which tokens the head lets attend to which, and which next tokens it then makes likely.',
-  term: 'QK, OV circuit',
-  compares: false,
-  tells: true,
-  create: (context) => new Circuits(context),
-};
+export const create = (context) => new Circuits(context);
 
 const DISTANCE = 'Tokens from the key back to the query: rotary positions make scores depend on it';
 const ATTENDS = 'Attention scores q · k / √D, each minus the mean over all keys; a score higher by 1 means 2.7 times the weight.';

@@ -12,16 +12,9 @@ import {sharpContext} from '../../draw/matrix_pixels.js';
 import {asText, CanvasPen, SvgPen} from '../../draw/pen.js';
 import {headWithReason} from '../../finding/sentence.js';
 import {drawAxes, scales} from './axes.js';
+import {VIEWS} from '../views.js';
 
-export const view = {
-  name: 'curves',
-  title: 'Curves',
-  hint: 'Each line is a head. Click to go to that step.',
-  term: 'score',
-  compares: false,
-  tells: true,
-  create: (context) => new Curves(context),
-};
+export const create = (context) => new Curves(context);
 
 const NAME = 11; // size of the name at the end of the selected line
 const RIGHT = 24; // right margin in pixels without a name
@@ -92,7 +85,7 @@ class Curves {
     const about = [meaning, better(this.name)].filter(Boolean).join('; ');
     const lost = curves.unreadable ?? [];
     const missing = lost.length ? `Not shown, because their files cannot be read: step ${lost.join(', ')}. ` : '';
-    this.note.textContent = `${missing}${lacking}${[title, about].filter(Boolean).join(': ')}. ${view.hint}`;
+    this.note.textContent = `${missing}${lacking}${[title, about].filter(Boolean).join(': ')}. ${VIEWS.curves.hint}`;
     this.context.tell('curves', this.sentence());
     this.paint();
   }

@@ -12,12 +12,7 @@ import {declutter, drawTokens, reveal, selectable, selection} from '../tokens.js
 import {layoutFor, TwoTexts} from '../two_texts.js';
 import {LIMIT, linesOfToken, strongestLines} from './strongest_lines.js';
 
-export const view = {
-  name: 'lines',
-  form: 'lines',
-  hint: 'Lines from each query to its most attended keys: the wider and darker the line, the larger the weight.',
-  create: (context) => new Lines(context),
-};
+export const create = (context) => new Lines(context);
 
 const WIDEST = 6; // width in pixels of the line with the largest weight
 const REACH = 6; // pixels from a line within which the pointer hits it

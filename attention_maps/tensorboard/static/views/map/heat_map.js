@@ -13,15 +13,9 @@ import {drawCrosshair, drawGaps, drawHidden, drawLabels, drawNumbers, drawSelect
 import {Camera, Layout, marginsOf} from './layout.js';
 import {createLegend} from './legend.js';
 import {watchPointer} from './pointer.js';
+import {VIEWS} from '../views.js';
 
-export const view = {
-  name: 'map',
-  title: 'Map',
-  forms: 'drawn as',
-  form: 'cells',
-  hint: 'Zoom with the wheel or + and −, drag to pan, click a cell to select its row, or the label of a column.',
-  create: (context) => new HeatMap(context),
-};
+export const create = (context) => new HeatMap(context);
 
 const STEP = 1.5; // zoom factor of + and −
 const LISTED = 6; // weights of the selected token below the map
@@ -157,7 +151,7 @@ class HeatMap {
     const {frame} = this;
     const chosen = selection(this.context.state.selected.token, frame);
     if (!chosen) {
-      this.readout.textContent = view.hint;
+      this.readout.textContent = VIEWS.map.hint;
       return;
     }
     const {side, index} = chosen;

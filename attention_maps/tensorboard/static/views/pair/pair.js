@@ -19,16 +19,7 @@ import {loadReplaced, replacedLast, withoutText} from './replaced.js';
 import {isSeen, rivalsOf} from './rivals.js';
 import {loadLayers, loadWordPair, mapOf, rivalOf} from './word_pair.js';
 
-export const view = {
-  name: 'pair',
-  title: 'Pair',
-  hint: 'Choose two words: all heads, ranked by the attention from the first to the second, with its rivals and its course.',
-  term: 'since',
-  compares: false,
-  shows: ({kind}) => `${KIND_NAMES[kind]} · all heads, from one word to another`,
-  tells: true,
-  create: (context) => new Pair(context),
-};
+export const create = (context) => new Pair(context);
 
 const MOST = 48; // heads listed
 

@@ -11,18 +11,7 @@ import {answerOf} from '../pair/gold_pairs.js';
 import {focusOn, reveal, selectable, selection, tokenButton} from '../tokens.js';
 import {candidatesAt, contributions, inOrder, isExact, isHead, positionOf} from './contributions.js';
 
-export const view = {
-  name: 'prediction',
-  title: 'Prediction',
-  forms: 'from',
-  form: 'this text',
-  hint: 'Which heads and MLPs make the model predict a token, and what each layer would predict.',
-  term: 'contribution',
-  compares: false, // its bars are of one recording
-  shows: () => 'next token · all parts of the model',
-  tells: true,
-  create: (context) => new Prediction(context),
-};
+export const create = (context) => new Prediction(context);
 
 const MEANING =
   'Direct effect: what each part writes into the residual stream, multiplied by the output vector of the token, with the scale of the ' +

@@ -15,12 +15,7 @@ import {runningTextElement, runningTexts} from './running_text.js';
 import {selectedStrength, strengthNodes, strengths} from './strength.js';
 import {lossOf, panel} from './token_panel.js';
 
-export const view = {
-  name: 'sentence',
-  title: 'Sentence',
-  hint: 'Click a token: the tokens that it attends to are shaded. Arrow keys move from token to token.',
-  create: (context) => new Sentence(context),
-};
+export const create = (context) => new Sentence(context);
 
 const PALE = 0.3; // of the colour scale at most, without a selection
 const NO_LINKS = 'No gold links are known for this text: only the built-in corpus has them.';

@@ -17,16 +17,7 @@ import {besideRules, births, evidence, histories, LABELS, measureBehind, mostImp
 import {drawBand, drawLoss, lossText, nameOf, stepScale, uniformAlpha} from './picture.js';
 import {Strip} from './strip.js';
 
-export const view = {
-  name: 'story',
-  title: 'Story',
-  hint: 'What the training did: the loss, and what each head attends to at each recorded step.',
-  term: 'since',
-  ofRun: true,
-  compares: false, // with another step or run: there is no map of one step in it
-  tells: true,
-  create: (context) => new Story(context),
-};
+export const create = (context) => new Story(context);
 
 const BANDS =
   'A band is coloured by the label of its head at each step, stronger where more of its attention fits the label. ' +
