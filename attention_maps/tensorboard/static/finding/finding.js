@@ -41,7 +41,8 @@ export async function findingOf(source, place, meta, curves) {
   const key = await keyOf(text, word, rows, layer, head);
   const measure = how === 'score' ? SCORED[kind] : measureBehind(namesIn(meta.labels?.[kind]?.[layer]?.[head])[0]);
   const words = [textAt(sample, kind, word.query), readable(tokensOf(sample, kind, rows).columns.pieces[key] ?? '')];
-  return {kind, layer, head, rows, query: word.query, key, words, measure, why: {word: word.why, key: word.keys.length > 0, head: how, value, count, step}};
+  const why = {word: word.why, key: word.keys.length > 0, head: how, value, count, step};
+  return {kind, layer, head, rows, query: word.query, key, words, measure, why};
 }
 
 /** The text of a word. */

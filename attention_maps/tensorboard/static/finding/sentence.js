@@ -26,7 +26,7 @@ export function headWithReason({meta, fitted, finding}, isSaid = false) {
   return `${headName(meta, fitted)}${reasonOf(meta, fitted, finding, isSaid)}`;
 }
 
-/** "layer 1 · head 2", "the mean of layer 1". */
+/** "layer 1 · head 2", "the mean over the heads of layer 1". */
 export function headName(meta, {kind, layer, head}) {
   const number = layerNumber(meta, kind, layer);
   if (typeof head === 'number') return `layer ${number} · head ${head}`;
@@ -119,6 +119,7 @@ const HOW = {
   weight: (share, [word, linked], isSaid) => `the head that attends most ${isSaid ? 'to it' : `from “${word}” to “${linked}”`} (${share}`,
   contribution: (_, [word], isSaid, value) => `the head that adds most to ${isSaid ? 'its logit' : `the logit of “${word}”`} (${signed(value)}`,
   error: (share) => `the head whose links of this text have the lowest error (${share}`,
-  largest: (share, [word, linked], isSaid) => `the head with the largest weight between two words${isSaid ? '' : `, “${word}” and “${linked}”`} (${share}`,
+  largest: (share, [word, linked], isSaid) =>
+    `the head with the largest weight between two words${isSaid ? '' : `, “${word}” and “${linked}”`} (${share}`,
 };
 

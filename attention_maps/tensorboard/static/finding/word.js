@@ -47,7 +47,8 @@ export function changedWord(sample, kind) {
   const changes = places.map((at) => ({at, ...probabilitiesAt(sample, at)})).filter(({before, after}) => Number.isFinite(after - before));
   if (!changes.length) return null;
   const ofContent = changes.filter(({at}) => !PARTICLE.test(predicts.pieces[at]));
-  const {at, before, after} = (ofContent.length ? ofContent : changes).reduce((best, one) => (one.after - one.before > best.after - best.before ? one : best));
+  const larger = (best, one) => (one.after - one.before > best.after - best.before ? one : best);
+  const {at, before, after} = (ofContent.length ? ofContent : changes).reduce(larger);
   const keys = (links ?? []).filter(({row}) => row === at).map(({column}) => column);
   return {...predictedWord(sample, at), keys, why: {before, after}};
 }

@@ -41,7 +41,8 @@ export function createTabs(context) {
   const detail = element('span', {class: 'frame-detail'});
   const told = new Map(); // name of a view -> its sentence
   const sentence = element('span');
-  const back = element('button', {type: 'button', class: 'link', title: 'the word and the head with which the tab opens', onclick: toFinding}, 'back to the finding');
+  const about = 'the word and the head with which the tab opens';
+  const back = element('button', {type: 'button', class: 'link', title: about, onclick: toFinding}, 'back to the finding');
   const finding = element('p', {class: 'finding'}, sentence, ' ', back);
   const without = withoutButton('head', () => askWithout(context, context.fitted()));
   const minus = element('button', {type: 'button', class: 'minus', title: 'stop comparing', onclick: () => state.set({against: ''})});

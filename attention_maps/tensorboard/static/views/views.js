@@ -3,8 +3,8 @@
 import {KIND_NAMES} from '../core/frame.js';
 
 /**
- * Name of a view in the state -> {title of its tab, hint, load: a promise of its module, whose create(context) returns {element, controls, draw(frame)
- * and, if it has them, svg(frame), zoom(by), pharaoh()}}.
+ * Name of a view in the state -> {title of its tab, hint, load: a promise of its module}. The module exports create(context), which returns
+ * {element, controls, draw(frame)} and, if the view has them, svg(frame), zoom(by), pharaoh().
  *
  * Also: `forms` and `form`: in a tab of two views, the label of the switch between them, and the text of its button; `term`: of the glossary;
  * `shows`: the title for a frame, unless it is that of the map; `ofRun`: it shows the whole run; `compares: false`: not with another step or

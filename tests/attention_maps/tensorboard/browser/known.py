@@ -115,7 +115,8 @@ def changed() -> Sample:
     text, smiled, stop = story(), 6, 4
     losses = [0.5] * len(text.losses)
     losses[smiled], losses[stop] = 0.05, 0.01
-    early = [Prediction(token, piece, 0.5) for token, piece in zip(text.predicts.ids, text.predicts.pieces, strict=True)]
+    pairs = zip(text.predicts.ids, text.predicts.pieces, strict=True)
+    early = [Prediction(token, piece, 0.5) for token, piece in pairs]
     early[smiled], early[stop] = early[smiled]._replace(probability=0.05), early[stop]._replace(probability=0.0)
     attribution = text.attribution.copy()
     attribution[0, :, smiled] = [1.0, 0.25, 2.0, 0.0]

@@ -75,8 +75,8 @@ ROOM = """
     const middles = shown.map(middle);
     return [height('.view') / innerHeight, Math.max(...middles) - Math.min(...middles), height('.bar')];
 """  # noqa: E501
-"""Script that returns the share of the view in the height of the tab, by how many pixels the controls of the bar are not
-on one line, and the height of the bar."""
+"""Script that returns the share of the view in the height of the tab, by how many pixels the controls of the bar are
+not on one line, and the height of the bar."""
 
 PLACES = """
     const place = ({left, top}) => [Math.round(left), Math.round(top)];

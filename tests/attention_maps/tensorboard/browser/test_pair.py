@@ -27,8 +27,9 @@ def test_a_gold_pair_is_shown_first_beside_its_rivals(views: Page) -> None:
         "layer 1 · head 0 predicts it 14.3 % likes 14.3 % 0.0 100",
         "layer 1 · head 1 predicts it 14.3 % likes 14.3 % 0.0 100",
     ]
-    assert views.text(".finding").startswith(
-        "All heads, ranked by their attention from “エミは” to “Emi”. This is the first pair with a gold label. Click other"
+    assert views.text(".finding") == (
+        "All heads, ranked by their attention from “エミは” to “Emi”. This is the first pair with a gold label. "
+        "Click other words. back to the finding"
     )
     assert " ".join(views.text(".pair-axis").split()) == "0 to 100.0 %, steps 100 200"
     hovered = views.hover(f"{HEADS}:nth-child(2) canvas", 4, 10)
@@ -58,7 +59,7 @@ def test_a_pair_is_called_the_largest_only_if_it_is(views: Page) -> None:
     views.show(**TRANSLATION, view="pair", token="r1", partner="c5")
     wait_for(views, ".pair-view h3", "From “赤い” to “.”")
     views.click(".bar button[value=encoder]")
-    wait_for(views, ".pair-view h3", "From “Emi” to “red”")  # the first words that are not neighbours: all weights are equal
+    wait_for(views, ".pair-view h3", "From “Emi” to “red”")  # all weights are equal: the first that are not neighbours
     assert "partner" not in views.hash
     views.show(**TRANSLATION | {"kind": "encoder", "head": "mean"}, view="pair", partner="c5")
     wait_for(views, ".finding", "the largest weight in layer 0 · mean of 2 heads")

@@ -156,7 +156,7 @@ export class Answer {
     );
   }
 
-  /** "The model of step 6,417, the whole model, gives “Ken” a probability of 99.8 % after “?”, the answer to the question in the text." */
+  /** "The model of step 6,417 gives “Ken”, the answer to the question in the text, a probability of 99.8 % after “?”." */
   sentence() {
     const {next, tokens, predicts, whole, step} = this.answer;
     const {position} = this;
@@ -165,7 +165,8 @@ export class Answer {
     const other = whole ? `, the whole model ${percent(before)}` : '';
     const why = this.why === 'answer' ? ', the answer to the question in the text' : '';
     const word = `“${readable(piece)}”${why}${why && ','}`;
-    return `The model of step ${step.toLocaleString('en')}${how} gives ${word} a probability of ${percent(probability)} after “${readable(tokens[position])}”${other}.`;
+    const chance = `a probability of ${percent(probability)} after “${readable(tokens[position])}”`;
+    return `The model of step ${step.toLocaleString('en')}${how} gives ${word} ${chance}${other}.`;
   }
 
   choose(button) {

@@ -111,7 +111,10 @@ class Ask {
     if (isDecided || !this.checkpoint || this.asking || this.typed || now.removed || recordings.asked(now.run).length) return;
     const {filled} = this;
     const wanted = this.opening({});
-    const isWanted = () => !this.asking && filled === this.filled && state.now.run === now.run && !recordings.asked(now.run).includes(state.now.recording);
+    const isWanted = () => {
+      const {run, recording} = state.now;
+      return !this.asking && filled === this.filled && run === now.run && !recordings.asked(run).includes(recording);
+    };
     this.status.textContent = FIRST.asking;
     try {
       const texts = {text: this.text.value, target: this.target.value, reverse: this.reverse.box.checked, count: 0};

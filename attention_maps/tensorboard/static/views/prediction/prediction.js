@@ -184,7 +184,7 @@ class Prediction {
     this.context.tell('prediction', this.sentence());
   }
 
-  /** "“She”, the last pronoun, has a probability of 74.0 % after “.”. Of all heads, layer 0 · head 2 adds most to its logit (+2.50 of +3.25)." */
+  /** "“She”, the last pronoun, has a probability of 74.0 % after “.”. Of all heads, layer 0 · head 2 adds most to its logit (…)." */
   sentence() {
     const {finding, meta} = this.context.shown();
     const {piece, probability} = this.candidates[this.candidate];

@@ -85,7 +85,8 @@ class Story {
   sentence() {
     const {steps} = this.curves;
     const until = steps.length > 1 ? `from step ${this.stepText(0)} to step ${this.stepText(steps.length - 1)}` : `until step ${this.stepText(0)}`;
-    return `What the training did to each head, ${until}; the list of heads has their attention maps. Selected: ${headWithReason(this.context.shown())}.`;
+    const selected = headWithReason(this.context.shown());
+    return `What the training did to each head, ${until}; the list of heads has their attention maps. Selected: ${selected}.`;
   }
 
   /** The steps that the story names for the selected head: since when it does what it does at the end. */
