@@ -28,7 +28,7 @@ class ExportSettings(MapSettings):
 
     to: str = ""
     """Output file: .png or .svg for an image, .csv for the weights, .pharaoh for a word alignment, .html for a
-    self-contained page that opens with the selected map."""
+    self-contained page that opens with the selected map, or with its finding if no layer or head is selected."""
 
     readout: Readout = "argmax"
     """.pharaoh: `argmax` links each target token to the source token with the largest weight; `mutual` keeps the
@@ -58,7 +58,8 @@ def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
     write_whole(to, content, durable=False)
     what = f"{asked[0].origin} · {asked[0].subject}" if len(asked) == 1 else title
     if not writer:
-        what = f"steps: {steps}, examples: {len(recording.samples)}, all maps; opens at {what}"
+        opening = what if names_a_map(settings) else f"the finding of {title}"
+        what = f"steps: {steps}, examples: {len(recording.samples)}, all maps; opens at {opening}"
     print(f"{to}: {_size(len(content))} · {what}")
 
 
@@ -88,6 +89,11 @@ def setting_problems(settings: ExportSettings) -> list[str]:
         if suffix != only and getattr(settings, key) != getattr(type(settings), key)
     ]
     return [problem for broken, problem in rules if broken] + misplaced
+
+
+def names_a_map(settings: MapSettings) -> bool:
+    """Whether a layer or a head is chosen. Otherwise, a page opens with the word and the head of its finding."""
+    return settings.layer is not None or settings.head != "mean"
 
 
 def _png(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
@@ -138,8 +144,10 @@ def _html(
         content = page_data(run, {name: files[name] for name in names}, sample, steps)
     except Refusal as refusal:
         raise UserError(f"{folder}: {refusal}") from None
-    state = {"run": run, "recording": name, "rows": settings.rows}
-    state |= {key: getattr(asked[0], key) for key in ("kind", "layer", "head")}
+    state = {"run": run, "recording": name, "kind": settings.kind, "rows": settings.rows}
+    if names_a_map(settings):
+        first = asked[0]
+        state |= {"kind": first.kind, "layer": first.layer, "head": "mean" if first.head is None else first.head}
     chosen = {key: value for key, value in state.items() if value is not None}
     count = len(content["index"]["runs"][run]["steps"])
     return page(f"{title} · attention", content, chosen).encode("utf-8", "replace"), count

@@ -11,8 +11,10 @@ import {Unavailable} from './core/source.js';
 import {State} from './core/state.js';
 import {element} from './dom/elements.js';
 import {colours} from './draw/colours.js';
+import {createFindings} from './finding/findings.js';
 import {createAbout} from './panel/about.js';
 import {createControls} from './panel/controls.js';
+import {createDisplayOptions} from './panel/display_options.js';
 import {createEmptyPage} from './panel/empty_page.js';
 import {createHeadGrid} from './panel/head_grid.js';
 import {createHelp} from './panel/help.js';
@@ -30,9 +32,10 @@ export async function openPage(body, source) {
   const state = new State();
   const recordings = new Recordings(source);
   const curves = createCurveCache(source);
+  const findings = createFindings(source, recordings, curves);
   const preloader = createPreloader();
   let palette = null;
-  let shown = null; // {meta, fitted, frame, compared} of the last drawing
+  let shown = null; // the last drawing, as from load_page.js
   let notice = ''; // shown with the next drawing
   let cutOff = false; // the last check for recordings failed
   const message = element('div', {class: 'message', role: 'alert', hidden: true});
@@ -41,10 +44,12 @@ export async function openPage(body, source) {
     source,
     recordings,
     colours: () => palette,
+    shown: () => shown,
     meta: () => shown?.meta ?? null,
     fitted: () => shown?.fitted ?? state.now,
     compared: () => shown?.compared ?? null,
     compares: () => tabs.compares(),
+    tell: (view, sentence) => tabs.tell(view, sentence),
     frameOf: (overrides = {}) => loadFrame(source, context.fitted(), overrides),
     report,
     goToStep: (step) => state.set({recording: stepName(step), follow: false}),
@@ -54,6 +59,7 @@ export async function openPage(body, source) {
   };
 
   const controls = createControls(context);
+  const options = createDisplayOptions(context);
   const grid = createHeadGrid(context);
   const scores = createScores(context);
   const tabs = createTabs(context);
@@ -70,12 +76,11 @@ export async function openPage(body, source) {
     page.setAttribute('aria-busy', String(busy));
     if (!busy) preloader.start(context);
   });
-  const timeline = createTimeline(context, {drawn: drawing.finished, refresh: () => refresh({anew: true}), help: () => help.open()});
+  const timeline = createTimeline(context, {drawn: drawing.finished, refresh: () => refresh({anew: true})});
   const page = element(
     'div',
     {class: 'page'},
-    controls.element,
-    timeline.element,
+    element('header', {class: 'bar'}, controls.elements, timeline.element, options.element, help.button),
     message,
     element('main', {}, overview, tabs.element),
     element('footer', {}, element('span', {}, CAVEAT), about.element, tabs.exports),
@@ -96,7 +101,7 @@ export async function openPage(body, source) {
       return; // which draws again
     }
     try {
-      shown = await load(source, state.now);
+      shown = await load(source, state.now, findings);
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       report(notice && sentence(notice));
@@ -108,11 +113,12 @@ export async function openPage(body, source) {
     }
     report([notice, shown.problem].filter(Boolean).map(sentence).join(' '));
     notice = '';
-    controls.update();
+    state.shown = shown.fitted;
+    updateControls();
     scores.update(shown.meta);
-    tabs.draw(shown);
-    if (drawing.isOutdated()) return;
     try {
+      await tabs.draw(shown);
+      if (drawing.isOutdated()) return;
       grid.draw(shown.frame, await loadOverview(source, shown.fitted, shown.meta));
       stale(false);
     } catch (error) {
@@ -123,14 +129,19 @@ export async function openPage(body, source) {
   }
 
   function showOnlyScores(meta) {
-    shown = null;
-    controls.update();
+    shown = state.shown = null;
+    updateControls();
     grid.clear();
     scores.update(meta);
   }
 
-  function updateBars() {
+  function updateControls() {
     controls.update();
+    options.update();
+  }
+
+  function updateBar() {
+    updateControls();
     timeline.update();
     about.update();
   }
@@ -150,6 +161,7 @@ export async function openPage(body, source) {
     const back = cutOff; // the next drawing removes its message
     cutOff = false;
     for (const run of anew ? recordings.runs.keys() : found.resumed) source.forget(run);
+    if (anew || found.resumed.length) findings.forget();
     if (!found.changed && !anew && !back) return;
     curves.forget();
     page.hidden = !recordings.runs.size;
@@ -157,7 +169,7 @@ export async function openPage(body, source) {
     empty.update(recordings);
     if (!recordings.runs.size) return;
     if (state.now.follow) state.set({recording: recordings.latest(state.now.run)});
-    updateBars();
+    updateBar();
     drawing.ask();
   }
 
@@ -182,7 +194,7 @@ export async function openPage(body, source) {
   watchTheme(paintTheme);
   state.subscribe(() => {
     preloader.stop();
-    updateBars();
+    updateBar();
     drawing.ask();
   });
   window.addEventListener('resize', () => isVisible() && state.writeUrl()); // also when this tab becomes active again

@@ -45,6 +45,10 @@ export const GLOSSARY = {
     uniform: 'unif: attends to all tokens alike, as every head does before training; spread at least 80 %, and no other label',
   },
   'The views': {
+    finding:
+      'the word and the head with which the tab opens: the last pronoun, or the word whose prediction changes most from the first layer to the ' +
+      'last; and the head with the best score against gold labels, else the one that attends most from the word to its gold label, else the one ' +
+      'that adds most to its logit',
     since:
       'from that recorded step to the last one, single dips aside, above half: in Story the head has the label, which stands for half of its ' +
       'attention or of the gold labels (see above); in Pair its weight is at least half of the last one',

@@ -13,9 +13,9 @@ export class NoExamples extends Unavailable {
 }
 
 /**
- * The state clamped to a recording: sample, kind, layer and head, or the nearest that exist (another run may be smaller). The default layer
- * is the second-to-last, as in the Images tab and in `show`: its mean over heads aligns best (Garg et al. 2019). Throws NoExamples if the
- * recording has no examples.
+ * The state clamped to a recording: sample, kind, layer and head, or the nearest that exist (another run may be smaller). Without a finding,
+ * the default layer is the second-to-last, as in the Images tab and in `show`: its mean over heads aligns best (Garg et al. 2019). Throws
+ * NoExamples if the recording has no examples.
  */
 export function fitting(state, meta) {
   if (!meta.samples.length) throw new NoExamples(meta);

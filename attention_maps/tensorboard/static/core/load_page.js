@@ -8,18 +8,20 @@ import {Unavailable} from './source.js';
 const withoutRollout = new WeakSet();
 
 /**
- * {meta, fitted, frame, problem, compared}: `fitted` is the state that is drawn, `problem` explains why it is not the requested one ('' if
- * it is), `compared` names both sides {a, b: {run, recording}} of a difference, else null. Throws Unavailable if nothing can be drawn.
+ * {meta, fitted, finding, frame, problem, compared}: `fitted` is the state that is drawn, `problem` explains why it is not the requested one
+ * ('' if it is), `compared` names both sides {a, b: {run, recording}} of a difference, else null. `findings` (finding/findings.js) complete
+ * what `state` does not name; without them, the defaults do. Throws Unavailable if nothing can be drawn.
  */
-export async function load(source, state) {
+export async function load(source, state, findings = null) {
   const meta = await source.meta(state.run, state.recording);
-  const wanted = fitting(state, meta);
+  const clamped = fitting(state, meta);
+  const {finding, wanted} = (await findings?.complete(state, clamped, meta)) ?? {finding: null, wanted: clamped};
   let problem = '';
   for (const given of [wanted, ...fallbacks(wanted)]) {
     try {
       const frame = await loadFrame(source, given);
       const sides = given.against ? {a: {run: given.run, recording: given.recording}, b: await otherPlace(source, given)} : null;
-      return {meta, fitted: given, frame, problem, compared: sides};
+      return {meta, fitted: given, finding, frame, problem, compared: sides};
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       problem ||= error.message;

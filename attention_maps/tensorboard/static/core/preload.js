@@ -33,6 +33,7 @@ export function createPreloader() {
   return {start, stop: () => turn++};
 }
 
-function idle() {
+/** Resolves when the page has nothing else to do. */
+export function idle() {
   return new Promise((done) => (window.requestIdleCallback ? requestIdleCallback(done, {timeout: 200}) : setTimeout(done, 30)));
 }

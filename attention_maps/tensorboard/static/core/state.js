@@ -7,10 +7,10 @@ const INITIAL = {
   recording: '', // step_00001000, generated_00001 or asked_00001
   sample: 0,
   kind: '', // encoder, decoder or cross; '' means the most informative one: cross if there is one
-  layer: -1, // below 0: the default, the second-to-last layer
-  head: 'mean', // a number, or mean, max, rollout
+  layer: -1, // below 0: that of the finding (finding/finding.js)
+  head: '', // a number, or mean, max, rollout; '' is that of the finding
   view: 'story',
-  rows: '', // reads or predicts; '' means predicts for cross, reads otherwise
+  rows: '', // reads or predicts; '' is that of the finding, or, if a token is named, predicts for cross, reads otherwise
   hide: false, // hide special tokens and renormalise the rest
   merge: false, // pieces to words
   values: false, // weight every key by the norm of its value vector
@@ -19,8 +19,8 @@ const INITIAL = {
   against: '', // compare with: '' nothing, step:<recording> of this run, run:<run> at its nearest step
   top: 3, // lines per row
   mass: 0, // lines: instead of `top`, the largest weights that cover this fraction; 0 is off
-  token: '', // r3: row 3 is selected, c5: column 5
-  partner: '', // pair: c5, the column whose weight from the selected row is shown
+  token: null, // r3: row 3 is selected, c5: column 5, '': nothing; null is the word of the finding
+  partner: '', // pair: c5, the column whose weight from the selected row is shown; '' is the word linked with it
   heads: '', // lines: several heads overlaid, "0,2" or "mean,3"; '' is the selected head
   layout: '', // lines: columns or text; '' decides by length
   underline: '', // sentence: tokens underlined by their loss, or by the strength of the output of the head; '' is none
@@ -32,7 +32,7 @@ const INITIAL = {
   threshold: 0.2, // alignment: the smallest weight of a link
   averaged: '', // alignment: links from the map shown, or from the mean of its layer, or of all layers
   paper: 'matrix', // alignment: drawn as a matrix or as text
-  measure: 'entropy', // of heads: plotted in the curves, outlines and sorts the overview
+  measure: '', // of heads: plotted in the curves, outlines and sorts the overview; '' is the one by which the finding chose its head
   spacing: 'log', // story: logarithmic steps, in which early ones have more room, or even
   scope: 'all', // curves: all layers, or the selected layer
   order: 'layer', // overview: by layer, or by score
@@ -42,7 +42,15 @@ const INITIAL = {
   distance: 1, // circuits: tokens from the key back to the query
   piece: '', // circuits: only the pairs with this token
   follow: false, // jump to the newest step as it appears
+  options: false, // whether the display options are open
 };
+
+/** Of each pair, a change of the first one keeps the second one as shown: a token names a row by its label, a head belongs to a layer. */
+const KEPT = [
+  ['layer', 'head'],
+  ['head', 'layer'],
+  ['token', 'rows'],
+];
 
 const PREFIX = 'p.attention.';
 
@@ -91,6 +99,7 @@ const MOVED = {
 export class State {
   constructor() {
     this.values = {...INITIAL, ...fromHash(host().location.hash)};
+    this.shown = null; // the values last drawn, in which the finding stands for what is not named
     this.listeners = new Set();
     host().addEventListener('hashchange', () => {
       const given = fromHash(host().location.hash);
@@ -100,18 +109,36 @@ export class State {
     });
   }
 
-  /** All values; treat as read-only. */
+  /** All values as they are named, by the URL or by choices on the page; treat as read-only. */
   get now() {
     return this.values;
   }
 
+  /** The selected words {token, partner}: those that are named, or those of the finding as shown. */
+  get selected() {
+    const {token, partner} = this.values.token === null && this.shown ? this.shown : this.values;
+    return {token: token ?? '', partner};
+  }
+
   /** Change some values and notify the listeners once, if any value differs. */
   set(changes, {url = true} = {}) {
-    const differing = Object.entries(changes).filter(([key, value]) => this.values[key] !== value);
+    const differing = Object.entries({...this.kept(changes), ...changes}).filter(([key, value]) => this.values[key] !== value);
     if (!differing.length) return;
     this.values = {...this.values, ...Object.fromEntries(differing)};
     if (url) writeHash(this.values);
     for (const listener of this.listeners) listener(this.values, new Set(differing.map(([key]) => key)));
+  }
+
+  /** What a change leaves as it is shown, although nothing has named it so far. */
+  kept(changes) {
+    const {values, shown} = this;
+    const isKept = ([one, other]) => one in changes && changes[one] !== INITIAL[one] && values[other] === INITIAL[other];
+    return Object.fromEntries(shown ? KEPT.filter(isKept).map(([, other]) => [other, shown[other]]) : []);
+  }
+
+  /** The address of what is shown, with everything that the finding stands for. */
+  get address() {
+    return `${host().location.href.replace(/#.*/s, '')}${toHash({...this.values, ...this.shown})}`;
   }
 
   /** Write the URL again: TensorBoard drops our part while another tab is active. */

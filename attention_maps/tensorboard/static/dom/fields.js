@@ -8,7 +8,7 @@ let count = 0;
 /** A list whose entries may change: show([{value, text, group}], value). Rebuilt only if they differ, so that an open list stays open. */
 export function menu(label, pick, title = '') {
   const id = `field-${++count}`;
-  const select = element('select', {id, title, onchange: () => pick(select.value)});
+  const select = element('select', {id, title, 'aria-label': label, onchange: () => pick(select.value)});
   let listed = '';
   const show = (options, value) => {
     const signature = JSON.stringify(options);
@@ -60,7 +60,7 @@ export function segments(label, options, pick, title = '') {
   return {element: element('span', {class: 'field'}, element('span', {class: 'field-name', title}, label), group), buttons, show};
 }
 
-/** A labelled checkbox. */
+/** A labelled checkbox; `label` is a text, or several nodes. */
 export function tick(label, pick, title = '') {
   const box = element('input', {type: 'checkbox', onchange: () => pick(box.checked)});
   return {element: element('label', {class: 'field tick', title}, box, label), box, show: (value) => (box.checked = value)};

@@ -1,27 +1,33 @@
-/** Controls that a small window shows behind one button, and any other window in place; the style sheet decides. */
+/** Controls behind one button: in a row of their own below the bar, or, where the style sheet puts them there, above the page. */
 
 import {element} from './elements.js';
 
 let count = 0;
 
-/** A group of controls with the button that opens it; a click elsewhere and Escape close it. */
-export function fold(label, ...children) {
+/**
+ * {element, show(open)}: a button with a text, and the controls named `label`, which it opens and closes by calling `toggle(open)`. Escape
+ * closes them, and so does a click elsewhere if they cover a part of the page.
+ */
+export function fold(text, label, toggle, children) {
   const id = `fold-${++count}`;
-  const body = element('div', {class: 'fold-body', id}, ...children);
-  const button = element('button', {type: 'button', class: 'fold-button', 'aria-expanded': 'false', 'aria-controls': id}, label);
+  const body = element('div', {class: 'fold-body', id}, children);
+  const attributes = {type: 'button', class: 'fold-button', title: label, 'aria-controls': id, onclick: () => toggle(!isOpen())};
+  const button = element('button', attributes, text);
   const box = element('div', {class: 'fold', role: 'group', 'aria-label': label}, button, body);
-  const toggle = (open) => {
+  const isOpen = () => box.classList.contains('open');
+  const show = (open) => {
     box.classList.toggle('open', open);
     button.setAttribute('aria-expanded', String(open));
   };
-  const isOpen = () => box.classList.contains('open');
-  button.addEventListener('click', () => toggle(!isOpen()));
   box.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape' || !isOpen() || document.querySelector('dialog[open]')) return;
     event.preventDefault(); // also keeps the shortcuts of the page from handling it
     toggle(false);
     button.focus();
   });
-  document.addEventListener('pointerdown', ({target}) => box.contains(target) || toggle(false));
-  return box;
+  document.addEventListener('pointerdown', ({target}) => {
+    if (isOpen() && !box.contains(target) && getComputedStyle(body).position === 'absolute') toggle(false);
+  });
+  show(false);
+  return {element: box, show};
 }

@@ -1,72 +1,35 @@
-/** The bar at the top: run, example, kind of attention, comparison and display options. */
+/** What is shown, the first part of the bar at the top: run, example, kind of attention, head. */
 
 import {readable} from '../core/format.js';
-import {meaningOf} from '../core/glossary.js';
-import {KIND_NAMES, KINDS, rowsNamed, sameWord, shapesOf} from '../core/frame.js';
+import {KIND_NAMES, KINDS, layerNumber, shapesOf} from '../core/frame.js';
 import {sameTokens} from '../core/load_frame.js';
+import {namesAt} from '../core/measures.js';
 import {recordingTitle} from '../core/recordings.js';
 import {Unavailable} from '../core/source.js';
-import {element} from '../dom/elements.js';
-import {menu, segments, slider, tick} from '../dom/fields.js';
-import {fold} from '../dom/fold.js';
+import {menu, segments} from '../dom/fields.js';
 import {searchableList} from '../dom/searchable_list.js';
-import {createComparisons} from './comparisons.js';
 import {selectionIn} from './kept_selection.js';
+import {headsOf} from './keyboard.js';
 
 const [LENGTH, BEGINNING] = [40, 12]; // characters of an example in the list, and those before the gap
 const DIRECTIONS = {encoder: 'each token attends to all tokens', decoder: 'each token attends to earlier ones', cross: 'target attends to source'};
-const ROWS = 'Each row belongs to two tokens: the one that the model reads and the one that it predicts next. For alignment use “predicts”';
-const HIDE =
-  'Hide <s>, </s> and other special tokens; rows are renormalised to sum to 1, and the hidden attention is shown next to each row';
-const MERGE = 'Weights are summed over the pieces of a key word and averaged over the pieces of a query word';
 const OWN = 'To follow your own sentences, train with attention.probes=\'["Emi likes apples."]\'';
-const VALUES = 'Weight times the norm of the value vector (Kobayashi et al. 2020); rows are renormalised to sum to 1';
 
-/** {element, update()}. */
+/** {elements, update()}. */
 export function createControls(context) {
   const {state, recordings} = context;
   const run = searchableList('run', (name) => toRun(context, name, () => run.chosen() === name));
-  const toSample = (number) => state.set({sample: number, ...selectionIn(context.fitted(), context.meta(), number)});
+  const toSample = (number) => state.set({sample: number, ...selectionIn(context.fitted(), context.meta(), number, state.now.token)});
   const sample = menu('example', (number) => toSample(Number(number)));
-  const kind = segments('attention', Object.fromEntries(KINDS.map((name) => [name, name])), (name) => state.set({kind: name, token: '', partner: ''}));
-  const relabel = (name) => {
-    const fitted = context.fitted();
-    if (name !== rowsNamed(fitted, fitted.kind)) state.set({rows: name, token: sameWord(state.now.token, name)});
-  };
-  const rows = segments('rows labelled by', {reads: 'reads', predicts: 'predicts'}, relabel, ROWS);
-  const against = createComparisons(context);
-  const hide = tick('hide special tokens', (checked) => state.set({hide: checked, token: '', partner: ''}), HIDE);
-  const merge = tick('merge pieces to words', (checked) => state.set({merge: checked, token: '', partner: ''}), MERGE);
-  const values = tick('weight by value norms', (checked) => state.set({values: checked}), VALUES);
-  const pickScale = (name) => state.set({scale: name});
-  const scale = segments('strongest colour', {map: 'maximum of the map', one: '1'}, pickScale, meaningOf('strongest colour'));
-  const gamma = slider(
-    'gamma',
-    {min: 0.2, max: 2, step: 0.05},
-    (value) => value.toFixed(2),
-    (value) => state.set({gamma: value}),
-    meaningOf('gamma'),
-  );
-  const line = (...children) => element('div', {class: 'controls-line'}, children);
-  const bar = element(
-    'header',
-    {class: 'controls'},
-    line(run.element, sample.element, kind.element, rows.element),
-    fold('display options', line(hide.element, merge.element, values.element, scale.element, gamma.element, against.element)),
-  );
+  const toKind = (name) => state.set({kind: name, token: null, partner: ''});
+  const kind = segments('attention', Object.fromEntries(KINDS.map((name) => [name, name])), toKind);
+  const head = menu('head', (place) => state.set(placeIn(place)));
 
   function update() {
-    const now = state.now;
+    const {now} = state;
     run.show([...recordings.runs.keys()].map((name) => runOption(recordings, name)), now.run);
-    against.show();
-    hide.show(now.hide);
-    merge.show(now.merge);
-    values.show(now.values);
-    values.box.disabled = now.head === 'rollout';
-    scale.show(now.scale);
-    gamma.show(now.gamma);
     const meta = context.meta();
-    for (const field of [sample, kind, rows]) field.element.hidden = !meta;
+    for (const field of [sample, kind, head]) field.element.hidden = !meta;
     if (!meta) return;
     const fitted = context.fitted();
     sample.show(
@@ -79,12 +42,32 @@ export function createControls(context) {
       button.hidden = !shapes[button.value];
       button.title = shapes[button.value] ? aboutKind(button.value, shapes[button.value]) : '';
     }
+    kind.element.hidden = Object.keys(shapes).length < 2;
     kind.show(fitted.kind);
-    rows.element.classList.toggle('absent', fitted.kind === 'encoder' || now.view === 'pair'); // a pair has both rows
-    rows.show(rowsNamed(fitted, fitted.kind));
+    head.show(headOptions(meta, fitted), fitted.head === 'rollout' ? 'rollout' : `${fitted.layer} ${fitted.head}`);
   }
 
-  return {element: bar, update};
+  return {elements: [run, sample, kind, head].map((field) => field.element), update};
+}
+
+/** The heads of a kind with their labels, by layer. */
+function headOptions(meta, fitted) {
+  const {kind} = fitted;
+  const {layers} = shapesOf(meta, fitted.sample)[kind];
+  const ofLayer = headsOf(meta, fitted).filter((head) => head !== 'rollout');
+  const option = (layer, head) => {
+    const label = namesAt(meta, kind, layer, head).join(', ');
+    const name = typeof head === 'number' ? `head ${head}` : head;
+    return {value: `${layer} ${head}`, text: `layer ${layerNumber(meta, kind, layer)} · ${name}${label && ` (${label})`}`};
+  };
+  const all = Array.from({length: layers}, (_, layer) => ofLayer.map((head) => option(layer, head))).flat();
+  return kind === 'cross' ? all : [...all, {value: 'rollout', text: 'rollout'}];
+}
+
+/** "0 2", "0 mean" or "rollout" as a state. */
+function placeIn(value) {
+  const [layer, head] = value.split(' ');
+  return value === 'rollout' ? {head: value} : {layer: Number(layer), head: /^\d+$/.test(head) ? Number(head) : head};
 }
 
 /** "probe 1 · Emi prefers … less acidic. (sample 0)": the name, the text, and the number that `show` and `export` take. */
@@ -125,7 +108,7 @@ async function toRun({state, source, recordings, meta}, name, isWanted) {
   const ended = state.now.recording === recordings.latest(state.now.run);
   const {run, recording} = recordings.settle({run: name, recording: ended ? recordings.latest(name) : state.now.recording});
   let {sample} = state.now;
-  let word = {token: '', partner: ''}; // the selected words, kept in the same text
+  let word = {token: null, partner: ''}; // the selected words, kept in the same text
   try {
     const here = meta()?.samples; // missing if nothing is drawn
     const found = here ? sameTokens(here[sample] ?? here[0], await source.meta(run, recording), sample) : -1;

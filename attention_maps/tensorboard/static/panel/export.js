@@ -1,7 +1,6 @@
 /** Export of the current view: SVG, PNG, CSV, JSON and Pharaoh downloads through blob links, and a link to the view. */
 
 import {layerNumber} from '../core/frame.js';
-import {host} from '../core/host.js';
 import {copyText} from '../dom/clipboard.js';
 import {element} from '../dom/elements.js';
 import {inksOf} from '../draw/colours.js';
@@ -75,8 +74,8 @@ async function savePharaoh({context, view, frame, names}) {
   save(`${text}\n`, 'text/plain;charset=utf-8', names.file('txt', readout));
 }
 
-async function copyLink() {
-  return (await copyText(host().location.href)) ? 'link copied' : 'copy the link from the address bar';
+async function copyLink({context}) {
+  return (await copyText(context.state.address)) ? 'link copied' : 'copy the link from the address bar';
 }
 
 /** Titles and file names that identify a frame; without '=' and ',', because other tools split at them. */

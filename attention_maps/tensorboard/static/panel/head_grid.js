@@ -59,7 +59,8 @@ export function createHeadGrid(context) {
   /** The selected measure, or the first that heads of this kind have; undefined if they have none. */
   function chooseMeasure(meta, {kind}) {
     const names = sortedMeasures(Object.keys(meta.measures ?? {}).filter((name) => meta.measures[name][kind]));
-    const measure = names.includes(state.now.measure) ? state.now.measure : names[0];
+    const {measure: wanted} = last.fitted;
+    const measure = names.includes(wanted) ? wanted : names[0];
     score.element.hidden = order.element.hidden = !names.length;
     score.show(
       names.map((name) => ({value: name, text: measureOf(name).title})),

@@ -14,7 +14,7 @@ const ABLATION =
   'What happens without it? Click a head in that list, then “without this head” next to its name: the model answers the same text again. ' +
   'Click a word there, such as the answer to a question, to compare its probability.';
 
-/** {element, open(term)}: `open` shows the dialog, at a term if one is given. */
+/** {element, button, open(term)}: `open` shows the dialog, at a term if one is given; `button` opens it too. */
 export function createHelp({state}) {
   const to = (view, title) => {
     const go = () => {
@@ -54,7 +54,10 @@ export function createHelp({state}) {
     else dialog.scrollTop = 0;
   }
 
-  return {element: dialog, open};
+  const about = {'aria-label': 'help (?)', title: 'first steps, keys and glossary (?)'};
+  const button = element('button', {type: 'button', class: 'icon', ...about, onclick: () => open()}, '?');
+
+  return {element: dialog, button, open};
 }
 
 function row(name, meaning, term = null) {

@@ -5,9 +5,10 @@ import {fitting} from '../core/load_frame.js';
 
 /**
  * {token, partner} of the fitted state `state` in the example `sample` of its recording: the same word at the same place, or at the nearest
- * one; '' for a word that the other text lacks, and for a partner without its token.
+ * one. If the other text lacks it, or nothing is `named`, the word of the finding (null), unless the user has selected nothing ('').
  */
-export function selectionIn(state, meta, sample) {
+export function selectionIn(state, meta, sample, named) {
+  if (!named) return {token: named, partner: ''};
   const before = labelsOf(state, meta.samples[state.sample], state.kind);
   const there = fitting({...state, sample}, meta);
   const after = labelsOf(there, meta.samples[there.sample], there.kind);
@@ -20,5 +21,5 @@ export function selectionIn(state, meta, sample) {
     return token[0] + same.reduce((best, at) => (Math.abs(at - place) < Math.abs(best - place) ? at : best));
   };
   const token = kept(state.token);
-  return {token, partner: token ? kept(state.partner) : ''};
+  return token ? {token, partner: kept(state.partner)} : {token: null, partner: ''};
 }

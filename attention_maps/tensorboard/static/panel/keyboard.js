@@ -39,7 +39,8 @@ export function listenToKeys(context, {timeline, frame, zoom, help}) {
   const token = (axis, by) => {
     if (!frame()) return;
     const count = frame()[axis === 'r' ? 'rows' : 'columns'].length;
-    const now = state.now.token.startsWith(axis) ? Number(state.now.token.slice(1)) : by > 0 ? -1 : count;
+    const {token: chosen} = state.selected;
+    const now = chosen.startsWith(axis) ? Number(chosen.slice(1)) : by > 0 ? -1 : count;
     state.set({token: axis + Math.min(Math.max(now + by, 0), count - 1)});
   };
   const actions = {

@@ -3,23 +3,23 @@
 import {recordingTitle, stepName} from '../core/recordings.js';
 import {Unavailable} from '../core/source.js';
 import {element} from '../dom/elements.js';
-import {segments, tick} from '../dom/fields.js';
+import {menu, tick} from '../dom/fields.js';
 import {icon} from '../dom/icons.js';
 
 const PACE = 320; // milliseconds per step while playing
 
 /**
  * {element, update(), move(by), jump('first' or 'last'), play()}. `drawn()` resolves when everything is drawn, so that playing waits for
- * slow files; `refresh()` reads the list of recordings again; `help()` opens the help.
+ * slow files; `refresh()` reads the list of recordings again.
  */
-export function createTimeline(context, {drawn, refresh, help}) {
+export function createTimeline(context, {drawn, refresh}) {
   const {state, recordings} = context;
   const button = (name, label, onclick) =>
     element('button', {type: 'button', class: 'icon', 'aria-label': label, title: label, onclick}, icon(name));
-  const segment = segments('show', {steps: 'training steps', generated: 'generated', asked: 'asked'}, (value) => {
+  const among = menu('recordings', (value) => {
     pause();
     const recording = recordings[value](state.now.run).at(-1);
-    state.set(value === 'steps' ? {recording, token: ''} : {recording, follow: false, token: ''});
+    state.set(value === 'steps' ? {recording, token: null} : {recording, follow: false, token: null});
   });
   const clear = element('button', {type: 'button', class: 'clear', title: 'Forget all questions of this run, with their maps', onclick: forget}, 'clear');
   const slider = element('input', {
@@ -36,25 +36,18 @@ export function createTimeline(context, {drawn, refresh, help}) {
   const previous = button('previous', 'previous step (←)', () => move(-1));
   const next = button('next', 'next step (→)', () => move(1));
   const jumpTo = (checked) => state.set({follow: checked, ...(checked ? {recording: newest()} : {})});
-  const follow = tick('follow latest', jumpTo, 'Jump to the newest step as soon as it is recorded');
+  const follow = tick(['follow', element('span', {class: 'wide'}, ' latest')], jumpTo, 'Jump to the newest step as soon as it is recorded');
   const reload = button('refresh', 'check for new recordings', () => refresh());
-  const helpButton = element(
-    'button',
-    {type: 'button', class: 'icon', 'aria-label': 'help (?)', title: 'first steps, keys and glossary (?)', onclick: help},
-    '?',
-  );
   const live = context.source.archive ? [] : [follow.element, reload];
   const bar = element(
     'section',
     {class: 'timeline', 'aria-label': 'training steps'},
-    segment.element,
+    among.element,
     clear,
     element('div', {class: 'transport'}, previous, playButton, next),
     slider,
-    title,
-    count,
+    element('div', {class: 'step'}, title, count),
     ...live,
-    helpButton,
   );
   let timer = null;
 
@@ -137,26 +130,30 @@ export function createTimeline(context, {drawn, refresh, help}) {
   function update() {
     const {run, recording} = state.now;
     const [steps, generated, asked] = [recordings.steps(run), recordings.generated(run), recordings.asked(run)];
-    const among = siblings();
-    const place = among.indexOf(recording);
-    segment.element.hidden = !generated.length && !asked.length;
-    segment.show(generated.includes(recording) ? 'generated' : asked.includes(recording) ? 'asked' : 'steps');
-    segment.buttons[0].disabled = !steps.length;
-    segment.buttons[1].hidden = !generated.length;
-    segment.buttons[2].hidden = clear.hidden = !asked.length;
-    segment.buttons[2].textContent = `asked (${asked.length})`;
-    segment.buttons[1].textContent = `generated (${generated.length})`;
-    slider.max = Math.max(among.length - 1, 0);
-    slider.disabled = among.length < 2;
+    const shown = siblings();
+    const place = shown.indexOf(recording);
+    among.element.hidden = !generated.length && !asked.length;
+    clear.hidden = !asked.length;
+    const options = [
+      {value: 'steps', text: 'steps', count: steps.length},
+      {value: 'generated', text: `generated (${generated.length})`, count: generated.length},
+      {value: 'asked', text: `asked (${asked.length})`, count: asked.length},
+    ];
+    among.show(
+      options.filter((option) => option.count),
+      generated.includes(recording) ? 'generated' : asked.includes(recording) ? 'asked' : 'steps',
+    );
+    slider.max = Math.max(shown.length - 1, 0);
+    slider.disabled = shown.length < 2;
     slider.value = Math.max(place, 0);
-    slider.style.setProperty('--done', among.length > 1 ? place / (among.length - 1) : 1);
+    slider.style.setProperty('--done', shown.length > 1 ? place / (shown.length - 1) : 1);
     slider.setAttribute('aria-valuetext', recordingTitle(recording));
     title.textContent = recordingTitle(recording);
-    title.style.minWidth = `${Math.max(...[among[0], among.at(-1)].map((id) => recordingTitle(id ?? '').length))}ch`;
-    count.textContent = `${place + 1} of ${among.length}`;
+    title.style.minWidth = `${Math.max(...[shown[0], shown.at(-1)].map((id) => recordingTitle(id ?? '').length))}ch`;
+    count.textContent = `${place + 1} of ${shown.length}`;
     previous.disabled = place <= 0;
-    next.disabled = place >= among.length - 1;
-    playButton.disabled = among.length < 2;
+    next.disabled = place >= shown.length - 1;
+    playButton.disabled = shown.length < 2;
     follow.show(state.now.follow);
     follow.box.disabled = !steps.length;
   }

@@ -177,6 +177,7 @@ def views_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     rounded = replace(known.story(), logits=known.story().logits - np.float16(0.04))
     store.save(Recording(100, (rounded,), parts=known.PARTS), folder / "rounded")
     store.save(Recording(100, (known.answer(),), parts=known.PARTS), folder / "answer")
+    store.save(Recording(100, (known.changed(),), parts=known.PARTS), folder / "changed")
     for step in known.HISTORY:
         store.save(known.remembered(step), folder / "history")
     for step in known.EVALUATED:

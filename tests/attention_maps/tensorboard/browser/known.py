@@ -109,6 +109,21 @@ def answer() -> Sample:
     return replace(story(), reads=marked(words), predicts=marked(words[1:]), antecedents=links)
 
 
+def changed() -> Sample:
+    """Return a text without gold labels. The prediction of “smiled” changes most from the first layer to the last, but
+    for that of a full stop, which is no word; head 1 adds most to it, head 0 to all other tokens."""
+    text, smiled, stop = story(), 6, 4
+    losses = [0.5] * len(text.losses)
+    losses[smiled], losses[stop] = 0.05, 0.01
+    pairs = zip(text.predicts.ids, text.predicts.pieces, strict=True)
+    early = [Prediction(token, piece, 0.5) for token, piece in pairs]
+    early[smiled], early[stop] = early[smiled]._replace(probability=0.05), early[stop]._replace(probability=0.0)
+    attribution = text.attribution.copy()
+    attribution[0, :, smiled] = [1.0, 0.25, 2.0, 0.0]
+    lens = tuple((one,) for one in [*early, early[0]])
+    return replace(text, antecedents=None, losses=tuple(losses), lens=(lens,), attribution=attribution)
+
+
 def heads_of(first: list[list[float]]) -> np.ndarray:
     """Return weights [L=2,H=2,Q,K]: head 0 of layer 0 is `first`, head 1 is diagonal, layer 1 uniform."""
     table = np.array(first)

@@ -189,8 +189,9 @@ class Page:
 
 
 def link(state: dict[str, Any]) -> str:
-    """Return the URL hash of a state: #attention&p.attention.layer=5, in the view `map` unless another is named."""
-    state = {"view": "map"} | state
+    """Return the URL hash of a state: #attention&p.attention.layer=5, in the view `map`, with no word selected, unless
+    another one is named."""
+    state = {"view": "map", "token": ""} | state
     values = {
         f"p.attention.{key}": str(value).lower() if isinstance(value, bool) else value for key, value in state.items()
     }

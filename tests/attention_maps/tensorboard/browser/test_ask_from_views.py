@@ -45,7 +45,7 @@ def test_a_removed_head_is_marked_in_pair(runs: Page) -> None:
     wait_for(runs, ".pair-view h3", ", without layer 0 · head 1: most by layer ")
     assert "by layer 0 · head 1" not in runs.text(".pair-view h3")
     assert runs.text(".pair-view h3").startswith(f"{words} at question ")
-    assert runs.text(".pair-choice").startswith("This is the pair shown before the question.")
+    assert "This is the pair shown before the question." in runs.text(".finding")
     marked = runs.driver.find_elements("css selector", ".pair-heads .replaced")
     assert [row.get_attribute("data-head") for row in marked] == ["1"]
     assert marked[0].find_element("css selector", ".pair-label").text.startswith("removed")

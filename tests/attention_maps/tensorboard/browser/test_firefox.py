@@ -80,7 +80,7 @@ def test_charts_and_forms_are_used(page: Page) -> None:
     argmax = page.driver.execute_script(text)
     page.click(".segments button[value=mutual]")
     assert page.driver.execute_script(text) not in ("", argmax)
-    page.show(**STORY, view="curves")
+    page.show(**STORY, view="curves", measure="induction")
     page.wait("return document.querySelector('.chart-stage canvas').getAttribute('aria-label')")
     assert len(page.colours(".chart-stage canvas")) > 2
     press_at(page, ".chart-stage canvas", 70, 100)

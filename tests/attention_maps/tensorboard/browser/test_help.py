@@ -12,7 +12,7 @@ STORY = {"run": "history", "recording": "step_00000009", "view": "story"}
 THRESHOLDS = {"coreference": COREFERENCE, "alignment": ALIGNMENT, "uniform": 80}
 LABELS = ["coreference", "alignment", "induction", *(label for _, label in BY_WEIGHT), "uniform"]
 TERMS = "rollout gamma outline coreference induction copying entropy Pharaoh AER logit contribution".split()
-TERMS += ["ablation", "importance", "coref+", "hurts the whole text"]
+TERMS += ["ablation", "importance", "coref+", "hurts the whole text", "finding"]
 
 
 def test_the_help_has_steps_keys_and_terms(views: Page) -> None:
@@ -52,7 +52,9 @@ def test_every_label_and_view_leads_to_a_term(views: Page) -> None:
 def test_the_first_page_says_what_it_shows(views: Page) -> None:
     """Guards against a first view without a word about what one sees."""
     views.show(**STORY)
-    wait_for(views, ".story-intro", "attention maps of all heads")
+    wait_for(
+        views, ".finding", "What the training did to each head, from step 0 to step 9; the list of heads has their"
+    )
     views.click(".story-start .link")
     assert views.find("dialog.keys").is_displayed()
     views.driver.switch_to.active_element.send_keys(Keys.ESCAPE)

@@ -1,4 +1,4 @@
-"""Nothing is cut off, moves or is unreadable, in windows of three sizes: measured, not compared with pictures."""
+"""Nothing is cut off, moves or is unreadable, in windows of four sizes: measured, not compared with pictures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.attention_maps.tensorboard.browser.known import PROBE, TEXT, TRANSLATION
 from tests.attention_maps.tensorboard.browser.page import Page
 
-SIZES = {"large": (1440, 900), "small": (1024, 700), "tablet": (800, 600)}
+SIZES = {"large": (1440, 900), "small": (1024, 700), "tablet": (800, 600), "phone": (390, 844)}
 VIEWS = "story map lines sentence pair prediction ask circuits alignment curves".split()
 DRAWN = {
     "pair": "document.querySelector('.pair-view')?.getAttribute('aria-busy') === 'false'",
@@ -65,6 +65,19 @@ FAINT = """
 """
 """Texts with a contrast below 4.5 : 1 (WCAG 2)."""
 
+ROOM = """
+    const height = (selector) => document.querySelector(selector).getBoundingClientRect().height;
+    const middle = (one) => {
+      const {top, bottom} = one.getBoundingClientRect();
+      return (top + bottom) / 2;
+    };
+    const shown = [...document.querySelectorAll('.bar button, .bar select, .bar input')].filter((one) => one.checkVisibility());
+    const middles = shown.map(middle);
+    return [height('.view') / innerHeight, Math.max(...middles) - Math.min(...middles), height('.bar')];
+"""  # noqa: E501
+"""Script that returns the share of the view in the height of the tab, by how many pixels the controls of the bar are
+not on one line, and the height of the bar."""
+
 PLACES = """
     const place = ({left, top}) => [Math.round(left), Math.round(top)];
     return [...document.querySelectorAll('.view .token')].map((one) => place(one.getBoundingClientRect()));
@@ -107,8 +120,6 @@ def test_nothing_is_cut_off(sized: Page) -> None:
         open_view(sized, view, **state, token="r3", heads="0,1" if view == "lines" else "", underline="strength")
         assert sized.driver.execute_script(CUT) == [], view
     sized.show(**TRANSLATION)
-    if not sized.find(".fold-button").is_displayed():
-        return  # the options are in the bar
     sized.click(".fold-button")
     box = "return document.querySelector('.fold-body').getBoundingClientRect().toJSON()"
     panel = sized.driver.execute_script(box)
@@ -119,6 +130,38 @@ def test_nothing_is_cut_off(sized: Page) -> None:
     assert panel["bottom"] <= height
     assert sized.driver.execute_script(CUT) == []
     sized.click(".fold-button")
+
+
+@pytest.mark.parametrize("run", ["evaluated", "translation"])
+def test_the_view_has_seven_tenths_of_the_height(views: Page, run: str) -> None:
+    """Guards against controls that leave little room for what they control, in a common window of 1,280 x 800."""
+    for page in resized(views, 1280, 800):
+        for view in VIEWS:
+            page.load(f"#attention&p.attention.run={run}&p.attention.view={view}")
+            page.wait(f"return {DRAWN.get(view, 'true')}")
+            share, off, height = page.driver.execute_script(ROOM)
+            assert share >= 0.7, view
+            assert off < 3, view
+            assert height < 45, view
+            assert page.driver.execute_script(CUT) == [], view
+
+
+def test_display_options_stay_open(views: Page) -> None:
+    """Guards against options that close at each click, at another view, or when the page is opened again."""
+    views.show(**TRANSLATION)
+    assert not views.find(".fold-body").is_displayed()
+    views.click(".fold-button")
+    assert "options=true" in views.hash
+    views.click(".fold-body input[type=checkbox]")
+    views.click("#tab-sentence")
+    assert views.find(".fold-body").is_displayed()
+    views.load(views.hash)
+    assert views.find(".fold-body").is_displayed()
+    assert views.find(".fold-body input[type=checkbox]").is_selected()
+    assert views.find(".fold-button").get_attribute("aria-expanded") == "true"
+    views.click(".fold-button")
+    assert not views.find(".fold-body").is_displayed()
+    assert "options" not in views.hash
 
 
 def test_text_can_be_read_in_both_themes(views: Page) -> None:

@@ -31,11 +31,11 @@ FEWER = """
 
 def test_a_link_shows_the_same_again(page: Page) -> None:
     """Guards against state that is missing from the URL."""
-    page.show(**CROSS)
+    page.show(**CROSS, options=True)
     page.choose("example", page.texts(f"#{page.labelled('example')} option")[1])
     page.click(".tile[data-layer='1'][data-head=max]")
-    page.click(".controls button[value=reads]")
-    page.click(".controls input[type=checkbox]")
+    page.click(".fold-body button[value=reads]")
+    page.click(".fold-body input[type=checkbox]")
     page.click(".panel-head button[value=score]")
     page.find(f"#{page.labelled('gamma')}").send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
     page.press("]", Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, "[", "[")
@@ -48,7 +48,7 @@ def test_a_link_shows_the_same_again(page: Page) -> None:
     page.load(page.hash)
     assert [page.text(selector) for selector in seen] == before
     assert page.picture(".cells") == picture
-    assert page.find(".controls input[type=checkbox]").is_selected()
+    assert page.find(".fold-body input[type=checkbox]").is_selected()
 
 
 @pytest.mark.parametrize("view", ["map", "lines", "prediction", "curves"])
@@ -102,7 +102,7 @@ def test_addresses_of_former_views_lead_to_their_new_place(page: Page) -> None:
     ):
         page.load(**CROSS, **old)
         assert page.text("[role=tab][aria-selected=true]") == tab
-        assert there in page.texts(".controls-of-view button[aria-pressed=true]")
+        assert there in page.texts(":is(.form, .controls-of-view) button[aria-pressed=true]")
 
 
 def test_missing_recording_in_a_link_is_reported(page: Page) -> None:

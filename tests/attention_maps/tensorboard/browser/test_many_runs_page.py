@@ -46,7 +46,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def page(driver: Chrome, address: str) -> Page:
     """Open the tab without a state."""
     page = Page(driver, address)
-    page.load("#attention&p.attention.view=map")
+    page.load("#attention&p.attention.view=map&p.attention.options=true")
     return page
 
 

@@ -115,7 +115,8 @@ def test_one_token_is_a_text(page: Page) -> None:
     """Guards against division by the number of tokens minus one."""
     for view in VIEWS:
         for rows in ("reads", "predicts"):
-            page.show(run="token", recording="step_00000100", view=view, rows=rows, merge=True, hide=True, token="r0")
+            shown = {"rows": rows, "head": "mean", "merge": True, "hide": True, "token": "r0"}
+            page.show(run="token", recording="step_00000100", view=view, **shown)
             named = "next token" if view == "prediction" else "decoder self-attention · layer 0 · mean of 3 heads"
             assert page.text(".frame-name").startswith(named)
             assert page.text(".message") == ""

@@ -27,7 +27,10 @@ def test_a_gold_pair_is_shown_first_beside_its_rivals(views: Page) -> None:
         "layer 1 · head 0 predicts it 14.3 % likes 14.3 % 0.0 100",
         "layer 1 · head 1 predicts it 14.3 % likes 14.3 % 0.0 100",
     ]
-    assert views.text(".pair-choice").startswith("This is the first pair with a gold label.")
+    assert views.text(".finding") == (
+        "All heads, ranked by their attention from “エミは” to “Emi”. This is the first pair with a gold label. "
+        "Click other words. back to the finding"
+    )
     assert " ".join(views.text(".pair-axis").split()) == "0 to 100.0 %, steps 100 200"
     hovered = views.hover(f"{HEADS}:nth-child(2) canvas", 4, 10)
     assert hovered[:2] == ["step 100: 12.5 %", "layer 0 · head 0"]
@@ -48,30 +51,29 @@ def test_without_gold_labels_the_largest_weight_is_shown(views: Page) -> None:
         views.show(**TRANSLATION | {"kind": kind}, view="pair")
         wait_for(views, ".pair-view h3", f"From “{first}” to")
         where = f"the pair with the largest weight in layer 0 · head 0{after}"
-        sentence = f"This is {where}. Click other words."
-        assert views.text(".pair-choice") == sentence
+        assert f"”. This is {where}. Click other words." in views.text(".finding")
 
 
 def test_a_pair_is_called_the_largest_only_if_it_is(views: Page) -> None:
     """Guards against a second word that is left from another kind of attention, and a map that is not named."""
     views.show(**TRANSLATION, view="pair", token="r1", partner="c5")
     wait_for(views, ".pair-view h3", "From “赤い” to “.”")
-    views.click(".controls button[value=encoder]")
-    wait_for(views, ".pair-view h3", "From “Emi” to “Emi”")
+    views.click(".bar button[value=encoder]")
+    wait_for(views, ".pair-view h3", "From “Emi” to “red”")  # all weights are equal: the first that are not neighbours
     assert "partner" not in views.hash
     views.show(**TRANSLATION | {"kind": "encoder", "head": "mean"}, view="pair", partner="c5")
-    wait_for(views, ".pair-choice", "the largest weight in layer 0 · mean of 2 heads")
+    wait_for(views, ".finding", "the largest weight in layer 0 · mean of 2 heads")
     assert views.text(".pair-view h3").startswith("From “Emi” to “Emi”")
     views.click(f".pair-texts > :nth-child(2) {token('c5')}")
     wait_for(views, ".pair-view h3", "From “Emi” to “.”")
-    assert views.text(".pair-choice") == ""
+    assert "This is" not in views.text(".finding")
 
 
 def test_a_repeated_noun_is_not_called_a_pronoun(views: Page) -> None:
     """Guards against a pronoun in a text whose only gold label is that of an answer."""
     views.show(**TEXT | {"run": "answer"}, view="pair")
     wait_for(views, ".pair-view h3", "From “Kate” to “Kate”")
-    assert views.text(".pair-choice").startswith("This is the last word with a gold label.")
+    assert "This is the last word with a gold label." in views.text(".finding")
 
 
 def test_the_title_names_all_heads_and_the_selected_one(views: Page) -> None:
@@ -100,12 +102,13 @@ def test_every_gold_pair_is_offered(views: Page) -> None:
 def test_both_rows_of_a_word_count(views: Page) -> None:
     """Guards against an answer that depends on how rows are labelled: a head that attends to the noun in the row that
     predicts the pronoun would be overlooked."""
-    views.show(**TEXT, view="pair", token="r3", partner="c1")
+    views.show(**TEXT, view="pair", token="r3", partner="c1", options=True)
     wait_for(views, ".pair-view h3", "From “her” to “Kate” (all mentions) at step 100: most by layer 0 · head 0, ")
-    assert not views.find(".controls button[value=predicts]").is_displayed()
+    assert views.find(".fold-body input").is_displayed()
+    assert not views.find(".fold-body button[value=predicts]").is_displayed()
     ranking = lines(views)
     assert ranking[0] == "layer 0 · head 0 predicts it 33.3 % 100"
-    assert views.text(".pair-choice") == ""
+    assert "This is" not in views.text(".finding")
     views.show(**TEXT, view="pair", rows="predicts", token="r2", partner="c1")
     views.wait(LOADED)
     assert views.text(".pair-view h3").startswith(

@@ -127,10 +127,10 @@ def test_a_pronoun_is_judged_by_its_antecedent(views: Page) -> None:
     views.show(**TEXT, view="sentence", token="r3", sample=2)
     assert views.text(".verdict.wrong").startswith("✗ wrong: “hid” gets the largest weight (50.0 %)")
     assert "This text has no list" in views.text(".sentence-panel .rule")
-    views.show(**TEXT, view="sentence", rows="predicts", token="r5")
+    views.show(**TEXT, view="sentence", rows="predicts", token="r5", options=True)
     assert views.text(".sentence-panel h3") == "She"
     assert views.text(".gold-known") == "gold antecedent: Kate"
-    views.click(".controls button[value=reads]")
+    views.click(".fold-body button[value=reads]")
     assert views.text(".sentence-panel h3") == "She", "the same word stays selected"
     assert "token=r6" in views.hash
 

@@ -10,7 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.attention_maps.tensorboard.browser.page import Page
 
 GPT = {"run": "gpt", "recording": "step_00000300", "kind": "decoder", "layer": 0, "head": 0}
-BUTTON = ".controls .fold-button"
+BUTTON = ".bar .fold-button"
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_small_window_leaves_room_for_the_map(small: Page) -> None:
     sizes = small.driver.execute_script("""
         const height = (selector) => document.querySelector(selector).getBoundingClientRect().height;
         const scrolls = document.scrollingElement.scrollHeight > window.innerHeight;
-        return [height('.controls') + height('.timeline'), height('.map-stage'), window.innerHeight, scrolls];
+        return [height('.bar'), height('.map-stage'), window.innerHeight, scrolls];
     """)
     assert sizes[0] < 0.25 * sizes[2]
     assert sizes[1] > 0.4 * sizes[2]
@@ -39,13 +39,13 @@ def test_a_small_window_leaves_room_for_the_map(small: Page) -> None:
 def test_display_options_are_behind_one_button(small: Page) -> None:
     """Guards against options that cannot be reached in a small window, also by keyboard."""
     small.show(**GPT)
-    assert not small.find(".controls input[type=checkbox]").is_displayed()
+    assert not small.find(".fold-body input[type=checkbox]").is_displayed()
     small.find(BUTTON).send_keys(Keys.ENTER)
     assert small.find(BUTTON).get_attribute("aria-expanded") == "true"
-    small.click(".controls input[type=checkbox]")
+    small.click(".fold-body input[type=checkbox]")
     assert "hide=true" in small.hash
-    small.find(".controls input[type=checkbox]").send_keys(Keys.ESCAPE)
-    assert not small.find(".controls input[type=checkbox]").is_displayed()
+    small.find(".fold-body input[type=checkbox]").send_keys(Keys.ESCAPE)
+    assert not small.find(".fold-body input[type=checkbox]").is_displayed()
     assert small.find(".export button").is_displayed()
 
 

@@ -117,7 +117,7 @@ def test_a_long_list_of_scores_is_folded(page: Page) -> None:
     assert len([text for text in page.texts(".scores tr") if text]) == 3
     page.click(".scores .more summary")
     assert len([text for text in page.texts(".scores tr") if text]) == 5
-    page.click(".controls button[value=encoder]")
+    page.click(".bar button[value=encoder]")
     assert [text for text in page.texts(".scores tr") if text] == []
     assert page.text(".scores .more summary") == "of the cross-attention: alignment error (AER)"
 

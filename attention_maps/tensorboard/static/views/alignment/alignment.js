@@ -1,6 +1,6 @@
 /** The alignment view: word links extracted from attention weights, compared with gold links if the recording has any. */
 
-import {languageOf} from '../../core/format.js';
+import {languageOf, percent} from '../../core/format.js';
 import {KIND_NAMES, shapesOf} from '../../core/frame.js';
 import {element} from '../../dom/elements.js';
 import {choice, segments, slider} from '../../dom/fields.js';
@@ -8,19 +8,14 @@ import {hideTooltip, showTooltip, watchHover} from '../../dom/tooltip.js';
 import {inksOf} from '../../draw/colours.js';
 import {SvgPen} from '../../draw/pen.js';
 import {ScrollingCanvas} from '../../draw/scrolling_canvas.js';
+import {headName, headWithReason} from '../../finding/sentence.js';
 import {drawTokens, reveal, selectable, selection} from '../tokens.js';
 import {layoutFor, TwoTexts} from '../two_texts.js';
 import {goldLinks, judge, pharaoh, readOut} from './links.js';
 import {cellAt, inSight, mark, MARKS, matrixLayout, paintMatrix} from './matrix.js';
 import {createReport} from './report.js';
 
-export const view = {
-  name: 'alignment',
-  title: 'Alignment',
-  hint: 'Word alignment extracted from the attention weights, compared with gold links if the recording has any.',
-  term: 'mutual, grown',
-  create: (context) => new Alignment(context),
-};
+export const create = (context) => new Alignment(context);
 
 const ONE_TEXT =
   'An alignment links the words of two texts; a GPT has only one. Pair and Sentence show which words its tokens attend to.';
@@ -74,7 +69,7 @@ class Alignment {
     const {content, scroller} = this.sheet;
     selectable(
       content,
-      () => state.now.token,
+      () => state.selected.token,
       (token) => state.set({token}),
     );
     scroller.addEventListener('click', (event) => this.pick(event));
@@ -97,6 +92,7 @@ class Alignment {
     this.nothing.hidden = !alone;
     this.controls.hidden = alone;
     if (alone) {
+      this.context.tell('alignment', '');
       this.frame = null;
       return undefined;
     }
@@ -136,7 +132,7 @@ class Alignment {
       Object.assign(this.sheet.content.style, {width: '', height: ''});
     } else this.texts.clear();
     for (const button of this.sheet.content.querySelectorAll('.token')) {
-      button.setAttribute('aria-pressed', String(button.dataset.token === this.context.state.now.token));
+      button.setAttribute('aria-pressed', String(button.dataset.token === this.context.state.selected.token));
     }
     this.arrange();
     this.reveal();
@@ -155,7 +151,8 @@ class Alignment {
 
   /** Scroll to the selected token if it has changed. */
   reveal() {
-    const {token, paper} = this.context.state.now;
+    const {paper} = this.context.state.now;
+    const {token} = this.context.state.selected;
     const {content, scroller} = this.sheet;
     if (paper === 'text') return reveal(content, token, this);
     const chosen = token === this.revealed ? null : selection(token, this.frame);
@@ -168,7 +165,7 @@ class Alignment {
     if (!this.frame) return;
     const {now} = this.context.state;
     const inks = inksOf(this.element);
-    const chosen = selection(now.token, this.frame);
+    const chosen = selection(this.context.state.selected.token, this.frame);
     const maximum = now.scale === 'one' ? 1 : this.frame.maximum;
     const drawing = {frame: this.frame, marked: this.marked, chosen, palette: this.context.colours(), inks, gamma: now.gamma, maximum};
     if (now.paper === 'text') this.paintLinks(pen, inks, chosen);
@@ -194,6 +191,17 @@ class Alignment {
     const alone = this.shown.difference ? ' Links are extracted from this recording alone, without subtraction.' : '';
     this.note.textContent = `Extracted from: ${frame.name}.${alone}`;
     this.report.draw(frame, this.links, this.score, this.context.state.now.merge ? 'words' : 'tokens');
+    this.context.tell('alignment', this.sentence());
+  }
+
+  /** "12 links of this text, which have an alignment error of 20.0 %, from layer 2 · head 0, the head that aligns words best (…)." */
+  sentence() {
+    const {context, links, score} = this;
+    const shown = context.shown();
+    const {averaged} = context.state.now;
+    const mean = {'': '', layer: headName(shown.meta, {...shown.fitted, head: 'mean'}), all: 'the mean over all layers and heads'}[averaged];
+    const gold = score ? `which have an alignment error of ${percent(score.error)}` : 'for which no gold links are known';
+    return `${links.length} links of this text, ${gold}, from ${mean || headWithReason(shown)}.`;
   }
 
   /** A click on the matrix selects the row. */
@@ -201,7 +209,7 @@ class Alignment {
     const {state} = this.context;
     if (!this.layout || state.now.paper === 'text') return;
     const cell = cellAt(this.layout, this.frame, ...this.sheet.place(event));
-    if (cell) state.set({token: state.now.token === `r${cell.row}` ? '' : `r${cell.row}`});
+    if (cell) state.set({token: state.selected.token === `r${cell.row}` ? '' : `r${cell.row}`});
   }
 
   step(event) {
@@ -210,7 +218,8 @@ class Alignment {
     if (state.now.paper === 'text' || !this.frame || (!side && event.key !== 'Escape')) return;
     event.preventDefault(); // also keeps the shortcuts of the page from handling it
     const count = side === 'r' ? this.frame.rows.length : this.frame.columns.length;
-    const here = state.now.token.startsWith(side) ? Number(state.now.token.slice(1)) : -1;
+    const {token} = state.selected;
+    const here = token.startsWith(side) ? Number(token.slice(1)) : -1;
     state.set({token: side ? `${side}${Math.min(Math.max(here + by, 0), count - 1)}` : ''});
   }
 

@@ -33,6 +33,8 @@ export class Answer {
     this.wanted = null; // the word {position, piece, why} to show first in the next answer
     this.picked = null; // the word that was clicked, with the token that was selected in the other views then
     this.toReveal = false; // the next answer was just asked for
+    this.first = null; // {run, recording} of an answer that nobody has asked for, shown as long as the user asks for no other one
+    this.clicked = false; // a word of the answer was clicked
     const head = [this.about, this.written, this.loss, this.compare];
     const attributes = {class: 'ask-answer', 'aria-label': 'answer', hidden: true};
     const tables = element('div', {class: 'ask-tables'}, this.table, this.effects.element);
@@ -41,16 +43,19 @@ export class Answer {
 
   /** The word that was clicked last; null if none was, or if another one was selected in another view since. */
   word() {
-    return this.picked?.token === this.context.state.now.token ? this.picked : null;
+    return this.picked?.token === this.context.state.selected.token ? this.picked : null;
   }
 
-  /** Show the answer that belongs to the recording shown; nothing if it was not made for a question. */
+  /** Show the answer that belongs to the recording shown; if it was not made for a question, the first answer of the run, or nothing. */
   async draw() {
     const {state, source} = this.context;
-    const {run, recording} = state.now;
+    const {run} = state.now;
     const turn = (this.turn = {});
-    if (!recording.startsWith('asked_')) {
+    const isAsked = state.now.recording.startsWith('asked_');
+    const recording = isAsked ? state.now.recording : this.first?.run === run ? this.first.recording : '';
+    if (!recording) {
       this.element.hidden = true;
+      this.about.textContent = '';
       return;
     }
     const key = `${run}|${recording}`;
@@ -64,6 +69,7 @@ export class Answer {
         const why = this.wanted ? this.wanted.why : sameText(answer, this.answer) ? this.why : '';
         this.why = position === undefined ? '' : why;
         this.wanted = null;
+        this.clicked = isAsked;
       }
       [this.key, this.answer] = [key, answer];
       this.show();
@@ -71,13 +77,15 @@ export class Answer {
       this.toReveal = false;
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
-      if (turn === this.turn) this.element.hidden = true;
+      if (turn !== this.turn) return;
+      this.element.hidden = true;
+      this.first = null;
     }
   }
 
   /** The selected word of an answer. */
   here({predicts}) {
-    return {position: this.position, piece: predicts[this.position], token: this.context.state.now.token};
+    return {position: this.position, piece: predicts[this.position], token: this.context.state.selected.token};
   }
 
   show() {
@@ -148,11 +156,25 @@ export class Answer {
     );
   }
 
+  /** "The model of step 6,417 gives “Ken”, the answer to the question in the text, a probability of 99.8 % after “?”." */
+  sentence() {
+    const {next, tokens, predicts, whole, step} = this.answer;
+    const {position} = this;
+    const [, piece, probability, before] = next[position].find((row) => row[1] === predicts[position]) ?? next[position][0];
+    const how = whole ? ` ${changeOf(this.answer, 'the other text')}` : '';
+    const other = whole ? `, the whole model ${percent(before)}` : '';
+    const why = this.why === 'answer' ? ', the answer to the question in the text' : '';
+    const word = `“${readable(piece)}”${why}${why && ','}`;
+    const chance = `a probability of ${percent(probability)} after “${readable(tokens[position])}”`;
+    return `The model of step ${step.toLocaleString('en')}${how} gives ${word} ${chance}${other}.`;
+  }
+
   choose(button) {
     if (!button) return;
     this.position = Number(button.dataset.token.slice(1));
     this.picked = this.here(this.answer);
     this.why = '';
+    this.clicked = true;
     for (const one of this.tokens.children) one.setAttribute('aria-pressed', String(one === button));
     this.showTable();
   }
@@ -161,7 +183,9 @@ export class Answer {
     const {next, tokens, predicts, whole} = this.answer;
     const {position} = this;
     this.opened.textContent = whyShown(this.why, readable(predicts[position] ?? '…'), readable(tokens[position]));
-    this.effects.draw(this.answer, position);
+    if (this.clicked) this.effects.draw(this.answer, position);
+    else this.effects.wait();
+    this.context.tell('ask', this.sentence());
     this.change.textContent = whole ? `${largestChange(next[position])} ${changeOf(this.answer, 'the other text')}.` : '';
     const cell = (text, name) => element('td', {class: name}, text);
     const zero = percent(0);
@@ -203,6 +227,7 @@ function methodOf(asked) {
 function whyShown(why, word, before) {
   if (why === 'answer') return `Opened at “${word}”, the answer to the question in the text, by its gold label.`;
   if (why === 'shown') return `Opened at “${word}”, the word shown in Prediction.`;
+  if (why === 'finding') return `Opened at “${word}”, the word with which the tab opens.`;
   return why === 'selected' ? `Opened at “${word}”, which the model predicts after the selected word, “${before}”.` : '';
 }
 

@@ -12,18 +12,17 @@ import {Answer} from './answer.js';
 import {headName, headsIn, headsOf, howOf, isReversed, listed, questionOf, textsOf, withHead} from './question.js';
 import {withoutButton} from './without.js';
 
-export const view = {
-  name: 'ask',
-  title: 'Ask',
-  hint: 'Your own text: what the model predicts, also without some of its heads.',
-  term: 'ablation',
-  create: (context) => new Ask(context),
-};
+export const create = (context) => new Ask(context);
 
 const TEXT = 'text';
 const SOURCE = 'source text, which the encoder reads';
 const LACKING = 'This run has no checkpoint, so its model cannot be asked.';
+const INVITATION = 'Ask the model of a kept checkpoint about this text or your own, also without some of its heads.';
 const BUSY = 'Another question is still being answered: ask again after it.';
+const FIRST = {
+  asking: 'asking about the example shown, because nothing has been asked of this run yet… (the first question loads the model)',
+  asked: (example) => `Asked automatically, because nothing had been asked of this run yet: ${example}, unchanged. Change the text and press Ask, or`,
+};
 const REVERSE = 'From the target language of the training data to the source language';
 const HOW =
   'What replaces the output of these heads: zero, its mean over the recorded examples of the run, or their output in another text (patching)';
@@ -37,6 +36,7 @@ class Ask {
     this.own = ''; // "run|recording" of the text in the form, which may hold a continuation as well
     this.done = ''; // what is said of that recording, as long as it is shown
     this.seen = {}; // {place, chosen}: the recording of the last drawing, and the heads, their replacement and the checkpoint chosen then
+    this.met = new Set(); // runs of which it was decided whether they are asked a first question
     this.toAdopt = ''; // "run|recording" of an earlier answer, whose heads are to be chosen again
     const area = (label, rows, oninput) => element('textarea', {rows, maxlength: 2000, 'aria-label': label, placeholder: label, oninput});
     const typing = () => (this.typed = true);
@@ -73,6 +73,7 @@ class Ask {
     this.frame = frame;
     const {source, state} = this.context;
     const closed = !source.canAsk(state.now.run);
+    this.context.tell('ask', closed ? '' : INVITATION);
     this.closed.hidden = !closed;
     this.form.hidden = this.status.hidden = closed;
     if (closed) {
@@ -95,7 +96,47 @@ class Ask {
     return Promise.all([this.showWeights(), this.answer.draw()]).then(() => {
       this.adopt();
       this.showStale();
+      return this.askFirst();
     });
+  }
+
+  /**
+   * If nothing has been asked of a run yet, the view asks about the example shown, once and automatically, so that it opens with an answer.
+   * The other views keep showing the recorded step.
+   */
+  async askFirst() {
+    const {source, state, recordings} = this.context;
+    const {now} = state;
+    const {sample} = this.frame;
+    const isDecided = this.met.has(now.run);
+    this.met.add(now.run);
+    if (isDecided || !this.checkpoint || this.asking || this.typed || now.removed || recordings.asked(now.run).length) return;
+    const {filled} = this;
+    const wanted = this.opening({});
+    const isWanted = () => {
+      const {run, recording} = state.now;
+      return !this.asking && filled === this.filled && run === now.run && !recordings.asked(run).includes(recording);
+    };
+    this.status.textContent = FIRST.asking;
+    try {
+      const texts = {text: this.text.value, target: this.target.value, reverse: this.reverse.box.checked, count: 0};
+      const {recording} = await source.ask(questionOf(now, this.checkpoint, sample, texts));
+      await this.context.refresh();
+      if (!isWanted()) return;
+      this.status.replaceChildren(...this.firstNote(sample, recording));
+      Object.assign(this.answer, {first: {run: now.run, recording}, wanted});
+      await this.answer.draw();
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+      if (isWanted()) this.status.textContent = error.message;
+    }
+  }
+
+  /** What was asked automatically, with a link to its maps. */
+  firstNote({name}, recording) {
+    const toMaps = () => this.context.state.set({recording, sample: 0, token: null, partner: '', follow: false});
+    const maps = element('button', {type: 'button', class: 'link', onclick: toMaps}, 'show its maps in all views');
+    return [`${FIRST.asked(name || 'the example shown')} `, maps, '.'];
   }
 
   /** Notice whether only the recording differs from the last drawing: the timeline was moved. */
@@ -138,6 +179,7 @@ class Ask {
     if (this.typed || key === this.filled || this.isOwn()) return;
     this.filled = key;
     this.own = '';
+    this.answer.first = null;
     const {text, target} = textsOf(sample);
     this.text.value = text;
     this.target.value = target;
@@ -246,7 +288,11 @@ class Ask {
     const {now} = state;
     const {sample} = this.frame;
     const wanted = this.answer.word() ?? this.opening(from);
-    const token = this.selectedRow() ? now.token : '';
+    const selected = this.selectedRow() ? state.selected : {token: now.token === '' ? '' : null, partner: ''};
+    if (this.answer.first) {
+      this.answer.first = null; // it gives way to what is asked now
+      this.answer.draw();
+    }
     const typed = {
       text: this.text.value,
       target: this.target.value,
@@ -271,7 +317,7 @@ class Ask {
       this.own = `${now.run}|${recording}`;
       this.seen.place = this.own; // not an earlier answer: what was chosen meanwhile stays
       this.answer.toReveal = true;
-      state.set({recording, sample: 0, token, against: '', follow: false});
+      state.set({recording, sample: 0, ...selected, against: '', follow: false});
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       this.status.textContent = error.message;
@@ -308,7 +354,8 @@ class Ask {
     if (answer && !exact && (!row || hasAntecedent(frame, row.index))) return {...answer, why: 'answer'};
     if (shown === undefined && !row) return null;
     const position = shown ?? positionOf(frame, row.index);
-    const why = position === answer?.position ? 'answer' : shown === undefined ? 'selected' : 'shown';
+    const chosen = this.context.state.now.token === null ? 'finding' : 'selected';
+    const why = position === answer?.position ? 'answer' : shown === undefined ? chosen : 'shown';
     return {position, piece: frame.sample.predicts.pieces[position], why};
   }
 
@@ -320,7 +367,7 @@ class Ask {
 
   /** The row selected in the other views, {index}; null if there is none, or the text is another one. */
   selectedRow() {
-    const selected = selection(this.context.state.now.token, this.frame);
+    const selected = selection(this.context.state.selected.token, this.frame);
     return selected?.side === 'row' && !this.typed ? selected : null;
   }
 

@@ -56,6 +56,13 @@ export class Effects {
     }
   }
 
+  /** Nothing is measured before it is wanted: it costs as many passes as there are heads. */
+  wait() {
+    this.table.replaceChildren();
+    this.more.hidden = true;
+    this.note.textContent = 'Click a word: what each head alone does to it is then measured.';
+  }
+
   show() {
     const {found, position, how} = this;
     const heads = ranked(found, position, this.answer.predicts.length);

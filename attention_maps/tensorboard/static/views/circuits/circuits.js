@@ -3,18 +3,12 @@
 import {languageOf, readable, signed} from '../../core/format.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
+import {headWithReason} from '../../finding/sentence.js';
 import {headName} from '../ask/question.js';
 import {KeptWeights} from '../kept_weights.js';
 import {TokenTable} from './token_table.js';
 
-export const view = {
-  name: 'circuits',
-  form: 'the weights alone',
-  hint: 'Without any text, from the weights alone: which tokens the head lets attend to which, and which next tokens it then makes likely.',
-  term: 'QK, OV circuit',
-  compares: false,
-  create: (context) => new Circuits(context),
-};
+export const create = (context) => new Circuits(context);
 
 const DISTANCE = 'Tokens from the key back to the query: rotary positions make scores depend on it';
 const ATTENDS = 'Attention scores q · k / √D, each minus the mean over all keys; a score higher by 1 means 2.7 times the weight.';
@@ -88,6 +82,8 @@ class Circuits {
 
   /** A sentence instead of the circuits, or above those shown before. */
   say(sentence, {keep = false} = {}) {
+    const {shown, tell} = this.context;
+    tell('circuits', keep ? `What the weights alone say, without any text, of ${headWithReason(shown())}.` : '');
     this.status.textContent = sentence;
     this.body.hidden = !keep;
     if (!keep) this.asked = this.found = null;

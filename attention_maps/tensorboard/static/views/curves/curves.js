@@ -10,16 +10,11 @@ import {widthOf} from '../../draw/axis_labels.js';
 import {inksOf} from '../../draw/colours.js';
 import {sharpContext} from '../../draw/matrix_pixels.js';
 import {asText, CanvasPen, SvgPen} from '../../draw/pen.js';
+import {headWithReason} from '../../finding/sentence.js';
 import {drawAxes, scales} from './axes.js';
+import {VIEWS} from '../views.js';
 
-export const view = {
-  name: 'curves',
-  title: 'Curves',
-  hint: 'Each line is a head. Click to go to that step.',
-  term: 'score',
-  compares: false,
-  create: (context) => new Curves(context),
-};
+export const create = (context) => new Curves(context);
 
 const NAME = 11; // size of the name at the end of the selected line
 const RIGHT = 24; // right margin in pixels without a name
@@ -62,7 +57,8 @@ class Curves {
     this.scope.show(state.now.scope);
     const names = sortedMeasures(Object.keys(curves.measures).filter((name) => curves.measures[name][kind]?.some(Boolean)));
     this.controls.hidden = !names.length;
-    this.name = names.includes(state.now.measure) ? state.now.measure : names[0];
+    const wanted = this.context.fitted().measure;
+    this.name = names.includes(wanted) ? wanted : names[0];
     this.measure.show(
       names.map((name) => ({value: name, text: measureOf(name).title})),
       this.name,
@@ -75,7 +71,7 @@ class Curves {
     const {title, meaning} = measureOf(this.name);
     this.lines = this.linesOf(curves.measures[this.name][kind]);
     const rule = bestRule(curves.baselines, this.name); // on the same gold labels
-    this.baseline = rule ? {name: `baseline: ${rule[0]}`, value: plotted(this.name, rule[1])} : null;
+    this.baseline = rule ? {rule: rule[0], value: plotted(this.name, rule[1])} : null;
     this.measured = [...this.steps.keys()].filter((i) => this.lines.some(({values}) => Number.isFinite(values[i])));
     if (!this.measured.length) {
       this.explain(`There are no values of ${title} for these heads.`);
@@ -85,16 +81,30 @@ class Curves {
     this.nothing.hidden = true;
     this.buildLegend();
     this.canvas.hidden = false;
-    const wanted = state.now.measure === this.name ? '' : `There is no ${measureOf(state.now.measure).title} of ${kind} heads. `;
+    const lacking = !wanted || wanted === this.name ? '' : `There is no ${measureOf(wanted).title} of ${kind} heads. `;
     const about = [meaning, better(this.name)].filter(Boolean).join('; ');
     const lost = curves.unreadable ?? [];
     const missing = lost.length ? `Not shown, because their files cannot be read: step ${lost.join(', ')}. ` : '';
-    this.note.textContent = `${missing}${wanted}${[title, about].filter(Boolean).join(': ')}. ${view.hint}`;
+    this.note.textContent = `${missing}${lacking}${[title, about].filter(Boolean).join(': ')}. ${VIEWS.curves.hint}`;
+    this.context.tell('curves', this.sentence());
     this.paint();
+  }
+
+  /** "The measure “entropy” of layer 0 · head 2, …: 3.20 nats at step 0, 1.47 nats at step 6,417." */
+  sentence() {
+    const line = this.chosen();
+    const known = this.measured.filter((i) => Number.isFinite(line?.values[i]));
+    if (!known.length) return '';
+    const ends = [...new Set([known[0], known.at(-1)])];
+    const course = ends.map((i) => `${this.text(line.values[i])} at step ${this.steps[i].toLocaleString('en')}`).join(', ');
+    const {rule, value} = this.baseline ?? {};
+    const beside = rule ? ` Without a model, the rule “${rule}” reaches ${this.text(value)}.` : '';
+    return `The measure “${measureOf(this.name).title}” of ${headWithReason(this.context.shown())}: ${course}.${beside}`;
   }
 
   explain(message) {
     this.lines = null;
+    this.context.tell('curves', '');
     this.legend.replaceChildren();
     this.note.textContent = '';
     this.nothing.textContent = message;
@@ -191,7 +201,7 @@ class Curves {
     const {box} = this.scale;
     const y = this.scale.y(this.baseline.value);
     pen.line(box.left, y, box.left + box.width, y, {stroke: inks.ink, width: 1.2, dash: [5, 4]});
-    pen.text(box.left + 4, y - 8, `${this.baseline.name}, ${this.text(this.baseline.value)}`, {size: NAME, fill: inks.ink});
+    pen.text(box.left + 4, y - 8, `baseline: ${this.baseline.rule}, ${this.text(this.baseline.value)}`, {size: NAME, fill: inks.ink});
   }
 
   drawLine(pen, {head, values}, inks, rank) {

@@ -12,12 +12,7 @@ import {declutter, drawTokens, reveal, selectable, selection} from '../tokens.js
 import {layoutFor, TwoTexts} from '../two_texts.js';
 import {LIMIT, linesOfToken, strongestLines} from './strongest_lines.js';
 
-export const view = {
-  name: 'lines',
-  form: 'lines',
-  hint: 'Lines from each query to its most attended keys: the wider and darker the line, the larger the weight.',
-  create: (context) => new Lines(context),
-};
+export const create = (context) => new Lines(context);
 
 const WIDEST = 6; // width in pixels of the line with the largest weight
 const REACH = 6; // pixels from a line within which the pointer hits it
@@ -39,7 +34,7 @@ class Lines {
     const {content} = this.sheet;
     selectable(
       content,
-      () => context.state.now.token,
+      () => context.state.selected.token,
       (token) => context.state.set({token}),
     );
     content.addEventListener('pointerover', (event) => this.hover(event.target.closest('.token')?.dataset.token ?? ''));
@@ -102,15 +97,15 @@ class Lines {
   refresh() {
     if (!this.frames.length) return;
     const {state} = this.context;
-    const focus = selection(this.hovered || state.now.token, this.frame);
+    const focus = selection(this.hovered || state.selected.token, this.frame);
     this.drawn = focus ? linesOfToken(focus, this.overview, this.frames, state.now) : this.overview;
     for (const button of this.sheet.content.querySelectorAll('.token')) {
-      button.setAttribute('aria-pressed', String(button.dataset.token === state.now.token));
+      button.setAttribute('aria-pressed', String(button.dataset.token === state.selected.token));
       button.lastChild.replaceChildren();
     }
     if (focus) this.number(focus);
     this.describe();
-    if (!this.hovered) reveal(this.sheet.content, state.now.token, this);
+    if (!this.hovered) reveal(this.sheet.content, state.selected.token, this);
     this.texts.measure();
     this.sheet.repaint();
   }

@@ -13,15 +13,9 @@ import {drawCrosshair, drawGaps, drawHidden, drawLabels, drawNumbers, drawSelect
 import {Camera, Layout, marginsOf} from './layout.js';
 import {createLegend} from './legend.js';
 import {watchPointer} from './pointer.js';
+import {VIEWS} from '../views.js';
 
-export const view = {
-  name: 'map',
-  title: 'Map',
-  forms: 'drawn as',
-  form: 'cells',
-  hint: 'Zoom with the wheel or + and −, drag to pan, click a cell to select its row, or the label of a column.',
-  create: (context) => new HeatMap(context),
-};
+export const create = (context) => new HeatMap(context);
 
 const STEP = 1.5; // zoom factor of + and −
 const LISTED = 6; // weights of the selected token below the map
@@ -87,7 +81,7 @@ class HeatMap {
     const palette = context.colours();
     const inks = inksOf(this.element);
     const layout = (this.layout = new Layout(frame, this.margins, width, height, this.camera));
-    const chosen = selection(state.now.token, frame);
+    const chosen = selection(state.selected.token, frame);
     const {gamma} = state.now;
     const maximum = scaleMaximum(frame, state.now.scale);
     const canvas = sharpContext(this.cells, width, height);
@@ -149,15 +143,15 @@ class HeatMap {
   choose({row, column}) {
     const token = row >= 0 ? `r${row}` : `c${column}`;
     const {state} = this.context;
-    state.set({token: state.now.token === token ? '' : token});
+    state.set({token: state.selected.token === token ? '' : token});
   }
 
   /** Describe the selected row or column by its largest weights; screen readers announce it. */
   updateReadout() {
     const {frame} = this;
-    const chosen = selection(this.context.state.now.token, frame);
+    const chosen = selection(this.context.state.selected.token, frame);
     if (!chosen) {
-      this.readout.textContent = view.hint;
+      this.readout.textContent = VIEWS.map.hint;
       return;
     }
     const {side, index} = chosen;

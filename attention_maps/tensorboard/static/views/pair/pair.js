@@ -10,6 +10,7 @@ import {hideTooltip, showTooltip, watchHover} from '../../dom/tooltip.js';
 import {css, inksOf} from '../../draw/colours.js';
 import {sharpContext} from '../../draw/matrix_pixels.js';
 import {CanvasPen, SvgPen} from '../../draw/pen.js';
+import {headName, whyWord} from '../../finding/sentence.js';
 import {focusOn, pieceOf, selectable, selection, tokenButton} from '../tokens.js';
 import {COURSE, drawCourse, stepAt} from './course.js';
 import {goldPairs, mainPair} from './gold_pairs.js';
@@ -18,15 +19,7 @@ import {loadReplaced, replacedLast, withoutText} from './replaced.js';
 import {isSeen, rivalsOf} from './rivals.js';
 import {loadLayers, loadWordPair, mapOf, rivalOf} from './word_pair.js';
 
-export const view = {
-  name: 'pair',
-  title: 'Pair',
-  hint: 'Choose two words: all heads, ranked by the attention from the first to the second, with its rivals and its course.',
-  term: 'since',
-  compares: false,
-  shows: ({kind}) => `${KIND_NAMES[kind]} · all heads, from one word to another`,
-  create: (context) => new Pair(context),
-};
+export const create = (context) => new Pair(context);
 
 const MOST = 48; // heads listed
 
@@ -40,10 +33,9 @@ class Pair {
     this.heading = element('h3', {role: 'status'});
     this.titles = element('div', {class: 'pair-titles', 'aria-hidden': 'true'});
     this.list = element('ol', {class: 'pair-heads', 'aria-label': 'heads, the largest weight first'});
-    this.choice = element('p', {class: 'pair-choice'});
     this.note = element('p', {class: 'view-note'});
     const texts = element('div', {class: 'pair-texts'}, this.from, this.to);
-    const parts = [texts, this.chips, this.heading, this.choice, this.titles, this.list, this.note];
+    const parts = [texts, this.chips, this.heading, this.titles, this.list, this.note];
     this.element = element('div', {class: 'pair-view'}, parts);
     selectable(
       this.from,
@@ -88,7 +80,8 @@ class Pair {
         this.asked = '';
         this.element.setAttribute('aria-busy', 'false');
         this.list.replaceChildren();
-        this.heading.textContent = this.choice.textContent = '';
+        this.heading.textContent = '';
+        this.context.tell('pair', '');
         this.note.textContent = error.message;
       },
     );
@@ -100,19 +93,24 @@ class Pair {
     return heads.map((one) => ({...one, rival: rivalOf(one, frame, row, rivals.rivals, tensors)}));
   }
 
-  /** The selected row and column; by default those of the main pair with a gold label, those before a question, or of the largest weight. */
+  /**
+   * {row, column, why} of the selected words or those of the finding; if nothing is selected, of the main pair with a gold label, or of the
+   * largest weight. The answer to a question keeps the words shown before it. `why`: how they were chosen, '' if by the user.
+   */
   chosen() {
     const {frame, gold} = this;
-    const {token, partner} = this.context.state.now;
-    const at = selection(token, frame);
-    const of = at && selection(partner, frame); // alone, it is left from another text or kind of attention
+    const {state, shown} = this.context;
     const width = frame.columns.length;
     const linked = (row) => gold.find((link) => link.row === row)?.column;
     const largest = (row) => indexOfLargest(frame.weights.subarray(row * width, (row + 1) * width));
     const skipped = frame.causal && frame.rows.length > 1 ? 1 : 0; // the first token can only attend to itself
+    const isFound = state.now.token === null;
     const isAnswer = this.context.fitted().recording.startsWith('asked_');
     const text = JSON.stringify([frame.kind, frame.rowsNamed, frame.rows.length, width, frame.sample.reads.ids, frame.sample.source?.ids]);
     const kept = isAnswer && !gold.length && this.before?.text === text ? this.before : null; // a question has no gold labels
+    const {token, partner} = isFound && kept ? {token: '', partner: ''} : state.selected;
+    const at = selection(token, frame);
+    const of = at && selection(partner, frame); // alone, it is left from another text or kind of attention
     const first = mainPair(gold, frame.kind)?.row ?? kept?.row ?? Math.floor(indexOfLargest(frame.weights, skipped * width) / width);
     const row = at?.side === 'row' ? at.index : first;
     const natural = linked(row) ?? (!at && kept ? kept.column : largest(row));
@@ -121,9 +119,9 @@ class Pair {
     const last = labelled?.repeats ? 'the last word' : 'the last pronoun';
     const named = `${frame.kind === 'cross' ? 'the first pair' : last} with a gold label`;
     const largestOf = `the pair with the largest weight in ${mapName(frame)}${skipped ? ' after the first row' : ''}`;
-    const why = labelled ? named : kept ? 'the pair shown before the question' : largestOf;
+    const why = `This is ${labelled ? named : kept ? 'the pair shown before the question' : largestOf}`;
     if (!isAnswer) this.before = {text, row, column};
-    return {row, column, unchosen: at ? '' : why};
+    return {row, column, why: !at ? why : isFound ? whyPair(shown().finding, frame.meta) : ''};
   }
 
   /** A button for each pair with a gold label; a number tells those with the same words apart. */
@@ -169,7 +167,7 @@ class Pair {
   }
 
   show() {
-    const {frame, found, row, column, unchosen, heads} = this;
+    const {frame, found, row, column, why, heads} = this;
     this.element.setAttribute('aria-busy', 'false');
     const [from, to] = [frame.rows[row].text, frame.columns[column].text];
     const gone = heads.filter(({replaced}) => replaced);
@@ -177,7 +175,8 @@ class Pair {
     const [best] = heads;
     const what = this.rivals.nouns ? 'strongest other noun' : 'strongest other word';
     const rival = isSeen(best.rival) ? `; ${what} “${frame.columns[best.rival.column].text}”, ${percent(best.rival.weight)}` : '';
-    this.choice.textContent = unchosen ? `This is ${unchosen}. Click other words.` : '';
+    const chosen = why ? ` ${why}. Click other words.` : '';
+    this.context.tell('pair', `All heads, ranked by their attention from “${from}” to “${to}”.${chosen}`);
     const title = `From “${from}” to “${to}”${this.rivals.nouns ? ' (all mentions)' : ''} at ${recordingTitle(this.context.fitted().recording)}`;
     this.heading.textContent = `${title}${this.without}: most by ${this.nameOf(best)}, ${percent(best.weight)}${rival}`;
     this.heading.lang = languageOf(readable(from)) === 'ja' || languageOf(readable(to)) === 'ja' ? 'ja' : 'en';
@@ -299,6 +298,14 @@ class Pair {
     const height = 42 + heads.length * (COURSE.height + 4);
     return pen.svg(ends + 130, height, {title: this.heading.textContent, paper, margin: 12});
   }
+}
+
+/** Why a finding links two words. */
+function whyPair(finding, meta) {
+  const first = whyWord(finding, meta);
+  if (!first) return 'These are the two words with the largest weight in all heads';
+  const name = {antecedent: 'its antecedent', repeats: 'the noun that it repeats'}[finding.why.word.gold] ?? 'its translation';
+  return `These are ${first} and ${finding.why.key ? name : `the one that ${headName(meta, finding)} attends to most`}`;
 }
 
 /** "layer 0 · mean of 4 heads": the map from which the pair is chosen, without its kind. */

@@ -6,21 +6,12 @@ import {element} from '../../dom/elements.js';
 import {choice, menu, segments} from '../../dom/fields.js';
 import {css, inksOf} from '../../draw/colours.js';
 import {hex, SvgPen} from '../../draw/pen.js';
+import {headName, whyWord} from '../../finding/sentence.js';
 import {answerOf} from '../pair/gold_pairs.js';
 import {focusOn, reveal, selectable, selection, tokenButton} from '../tokens.js';
 import {candidatesAt, contributions, inOrder, isExact, isHead, positionOf} from './contributions.js';
 
-export const view = {
-  name: 'prediction',
-  title: 'Prediction',
-  forms: 'from',
-  form: 'this text',
-  hint: 'Which heads and MLPs make the model predict a token, and what each layer would predict.',
-  term: 'contribution',
-  compares: false, // its bars are of one recording
-  shows: () => 'next token · all parts of the model',
-  create: (context) => new Prediction(context),
-};
+export const create = (context) => new Prediction(context);
 
 const MEANING =
   'Direct effect: what each part writes into the residual stream, multiplied by the output vector of the token, with the scale of the ' +
@@ -54,7 +45,7 @@ class Prediction {
     this.controls = element('div', {class: 'view-controls'}, fields);
     selectable(
       this.text,
-      () => state.now.token,
+      () => state.selected.token,
       (token) => {
         this.picked = token;
         state.set({token});
@@ -74,11 +65,10 @@ class Prediction {
     this.controls.hidden = !known;
     const silent = sample.reads.pieces.length ? 'The encoder predicts nothing: choose another kind.' : 'An encoder predicts no next tokens.';
     if (!known) return this.lacking(frame.kind === 'encoder' ? silent : '');
-    const {row, chosen} = this.chosenRow();
-    this.row = row;
-    this.position = positionOf(frame, row);
+    this.row = this.chosenRow();
+    this.position = positionOf(frame, this.row);
     this.candidates = candidatesAt(sample, this.position);
-    this.buildText(chosen);
+    this.buildText();
     this.showFields();
     this.showLens();
     const tensors = ['attribution', 'logits'].map((what) => this.context.source.tensor(run, recording, number, '', '', what));
@@ -92,6 +82,7 @@ class Prediction {
   }
 
   lacking(why) {
+    this.context.tell('prediction', '');
     for (const part of [this.text, this.bars, this.lens]) part.replaceChildren();
     this.controls.hidden = true;
     this.heading.textContent = this.sum.textContent = this.exact.textContent = '';
@@ -100,18 +91,20 @@ class Prediction {
   }
 
   /**
-   * The selected row; without one, that which writes the answer to the question in the text, or the first token with a gold antecedent, or
-   * the last one with a known next token.
+   * The selected row, or the one that predicts the word of the finding; if nothing is selected, that which writes the answer to the question
+   * in the text, or the first token with a gold antecedent, or the last one with a known next token.
    */
   chosenRow() {
     const {frame} = this;
-    const selected = selection(this.context.state.now.token, frame);
-    if (selected?.side === 'row') return {row: selected.index, chosen: true};
+    const {state, shown} = this.context;
+    const selected = selection(state.now.token, frame);
+    if (selected?.side === 'row') return selected.index;
     const {antecedents, predicts} = frame.sample;
     const gold = antecedents?.side === 'reads' ? antecedents.pairs[0]?.[0] - 1 : NaN;
-    const wanted = answerOf(frame.sample)?.position ?? (gold >= 0 ? gold : predicts.ids.length - 1);
+    const found = state.now.token === null ? shown().finding?.query.predicts : undefined;
+    const wanted = found ?? answerOf(frame.sample)?.position ?? (gold >= 0 ? gold : predicts.ids.length - 1);
     const row = frame.rows.findIndex((_, index) => positionOf(frame, index) >= wanted);
-    return {row: row < 0 ? frame.rows.length - 1 : row, chosen: false};
+    return row < 0 ? frame.rows.length - 1 : row;
   }
 
   /** The next token of each row, shaded by the probability that the model gave it. */
@@ -132,7 +125,7 @@ class Prediction {
     const caption = element('div', {class: 'caption'}, 'the text as it is predicted; shade: probability of the actual token');
     this.text.replaceChildren(element('div', {class: 'passage'}, caption, element('div', {class: 'passage-text'}, buttons)));
     focusOn(this.text, buttons[row], {focus: held});
-    reveal(this.text, this.context.state.now.token, this);
+    reveal(this.text, `r${row}`, this);
   }
 
   showFields() {
@@ -188,6 +181,23 @@ class Prediction {
     const size = gap < 0.005 ? 'The difference, less than 0.01,' : `The difference of ${gap.toFixed(2)}`;
     this.exact.textContent = exact ? EXACT : Number.isFinite(gap) ? `${size} is rounding: ${ROUNDED}` : '';
     this.note.textContent = MEANING;
+    this.context.tell('prediction', this.sentence());
+  }
+
+  /** "“She”, the last pronoun, has a probability of 74.0 % after “.”. Of all heads, layer 0 · head 2 adds most to its logit (…)." */
+  sentence() {
+    const {finding, meta} = this.context.shown();
+    const {piece, probability} = this.candidates[this.candidate];
+    const isItsWord = this.candidate === 0 && finding?.query.predicts === this.position;
+    const why = isItsWord && whyWord(finding, meta);
+    const word = `“${readable(piece)}”${why ? `, ${why},` : ''}`;
+    const chance = `${word} has a probability of ${percent(probability)} after “${readable(this.frame.sample.reads.pieces[this.position])}”.`;
+    const heads = this.explained.bars.filter(({part}) => isHead(part));
+    if (!heads.length) return chance;
+    const {part, value} = heads.reduce((best, one) => (one.value > best.value ? one : best));
+    const name = headName(meta, {kind: part[0], layer: part[1], head: part[2]});
+    const what = this.against < 0 ? 'its logit' : 'the difference of the logits';
+    return `${chance} Of all heads, ${name} adds most to ${what} (${signed(value)} of ${signed(this.explained.logit)}).`;
   }
 
   title() {

@@ -15,12 +15,7 @@ import {runningTextElement, runningTexts} from './running_text.js';
 import {selectedStrength, strengthNodes, strengths} from './strength.js';
 import {lossOf, panel} from './token_panel.js';
 
-export const view = {
-  name: 'sentence',
-  title: 'Sentence',
-  hint: 'Click a token: the tokens that it attends to are shaded. Arrow keys move from token to token.',
-  create: (context) => new Sentence(context),
-};
+export const create = (context) => new Sentence(context);
 
 const PALE = 0.3; // of the colour scale at most, without a selection
 const NO_LINKS = 'No gold links are known for this text: only the built-in corpus has them.';
@@ -43,7 +38,7 @@ class Sentence {
     this.controls = element('div', {class: 'view-controls'}, this.way.element, this.underline.element, explain('strength'));
     selectable(
       this.text,
-      () => state.now.token,
+      () => state.selected.token,
       (token) => state.set({token}),
     );
     this.text.addEventListener('pointerover', (event) => this.describeAt(event));
@@ -83,7 +78,7 @@ class Sentence {
   show() {
     const {frame} = this;
     const {state} = this.context;
-    this.chosen = selection(state.now.token, frame);
+    this.chosen = selection(state.selected.token, frame);
     if (this.chosen && frame.kind !== 'cross') this.reversed = this.chosen.side === 'column';
     this.way.element.hidden = frame.kind === 'cross';
     this.way.show(this.reversed ? 'back' : 'forward');
@@ -97,7 +92,7 @@ class Sentence {
     const ofHeads = strength ? strengthNodes(strength, frame.head, palette, (head) => state.set({head})) : [];
     this.side.replaceChildren(...panel(frame, unit, this.chosen, palette, ofHeads));
     this.describe();
-    reveal(this.text, state.now.token, this);
+    reveal(this.text, state.selected.token, this);
   }
 
   build() {
@@ -114,7 +109,7 @@ class Sentence {
       this.text.replaceChildren(...this.parts.map((part) => runningTextElement(part, idOf)));
       this.buttons = [...this.text.querySelectorAll('.token')];
       focusOn(this.text, this.buttons[0], {focus: false});
-      const again = this.text.querySelector(`[data-token="${this.context.state.now.token}"]`);
+      const again = this.text.querySelector(`[data-token="${this.context.state.selected.token}"]`);
       if (held && again) focusOn(this.text, again);
     }
   }

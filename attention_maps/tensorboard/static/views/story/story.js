@@ -11,20 +11,13 @@ import {hideTooltip, showTooltip, watchHover} from '../../dom/tooltip.js';
 import {inksOf} from '../../draw/colours.js';
 import {sharpContext} from '../../draw/matrix_pixels.js';
 import {CanvasPen, SvgPen} from '../../draw/pen.js';
+import {headWithReason} from '../../finding/sentence.js';
 import {createExample} from './example.js';
 import {besideRules, births, evidence, histories, LABELS, measureBehind, mostImportant, scoresAround} from './history.js';
 import {drawBand, drawLoss, lossText, nameOf, stepScale, uniformAlpha} from './picture.js';
 import {Strip} from './strip.js';
 
-export const view = {
-  name: 'story',
-  title: 'Story',
-  hint: 'What the training did: the loss, and what each head attends to at each recorded step.',
-  term: 'since',
-  ofRun: true,
-  compares: false, // with another step or run: there is no map of one step in it
-  create: (context) => new Story(context),
-};
+export const create = (context) => new Story(context);
 
 const BANDS =
   'A band is coloured by the label of its head at each step, stronger where more of its attention fits the label. ' +
@@ -40,8 +33,6 @@ class Story {
     this.spacing = segments('steps', {log: 'logarithmic', even: 'linear'}, (spacing) => state.set({spacing}));
     const start = element('span', {class: 'story-start'}, 'New? Read the ', firstSteps(), '.');
     this.controls = element('div', {class: 'view-controls'}, this.spacing.element, start);
-    const about = 'Left: the attention maps of all heads at the step shown. Here: what the training did to each head.';
-    this.intro = element('p', {class: 'story-intro'}, about);
     this.example = createExample(context);
     this.events = element('ol', {class: 'story-events'});
     this.loss = element('canvas', {class: 'story-loss', role: 'img'});
@@ -51,7 +42,7 @@ class Story {
     this.legend = element('ul', {class: 'story-legend', 'aria-label': 'colours'});
     this.strip = new Strip(context);
     this.note = element('p', {class: 'view-note', role: 'status'});
-    const parts = [this.intro, this.events, this.example.element, this.picture, this.legend, this.note, this.strip.element];
+    const parts = [this.events, this.example.element, this.picture, this.legend, this.note, this.strip.element];
     this.element = element('div', {class: 'story-view'}, parts);
     new ResizeObserver(() => this.paint()).observe(this.picture);
     watchHover(this.picture, (event) => this.point(event));
@@ -86,7 +77,16 @@ class Story {
       this.paint();
     }
     this.mark();
+    this.context.tell('story', this.sentence());
     this.strip.draw(this.frame, this.birthsOfSelected());
+  }
+
+  /** What the view shows, and the selected head. */
+  sentence() {
+    const {steps} = this.curves;
+    const until = steps.length > 1 ? `from step ${this.stepText(0)} to step ${this.stepText(steps.length - 1)}` : `until step ${this.stepText(0)}`;
+    const selected = headWithReason(this.context.shown());
+    return `What the training did to each head, ${until}; the list of heads has their attention maps. Selected: ${selected}.`;
   }
 
   /** The steps that the story names for the selected head: since when it does what it does at the end. */
@@ -104,6 +104,7 @@ class Story {
 
   lacking(why) {
     this.curves = null;
+    this.context.tell('story', '');
     for (const part of [this.events, this.rows, this.legend]) part.replaceChildren();
     this.example.show([]);
     this.picture.hidden = true;
@@ -186,7 +187,7 @@ class Story {
     const {state, fitted} = this.context;
     const {kind, layer, head} = one ?? fitted();
     const measure = shown || state.now.measure;
-    const word = fitted().kind === kind ? this.example.wordsFor(name) : {token: '', partner: ''};
+    const word = fitted().kind === kind ? this.example.wordsFor(name) : {token: null, partner: ''};
     state.set({kind, layer, head, recording: stepName(step), follow: false, view: 'map', measure, ...word});
   }
 
