@@ -76,7 +76,7 @@ def page(
         title=escape(printable(title)),
         style="\n".join(path.read_text("utf-8") for path in sorted(STATIC.glob("*.css"))),
         imports=_in_script({"imports": imports}),
-        elements="".join(f'<script type="text/plain" id="{name}">{text}</script>\n' for name, text in content.items()),
+        elements="".join(map(_element, content, content.values())),
         hash=_in_script(hash_),
         start=start,
     )
@@ -92,6 +92,12 @@ def bundled(name: str, text: str, modules: Mapping[str, str]) -> str:
         return f"{match[1]}{match[2]}{PREFIX}{target}{match[2]}"
 
     return RELATIVE.sub(bare, text)
+
+
+def _element(name: str, text: str) -> str:
+    """Return an element that holds data: JSON in that of the archive, base64 in others."""
+    kind = "application/json" if name == "chumoku-archive" else "text/plain"
+    return f'<script type="{kind}" id="{name}">{text}</script>\n'
 
 
 def _data_url(script: str) -> str:
