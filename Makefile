@@ -1,4 +1,4 @@
-# make demo | test | quick | test-versions | fuzz | torture | check | install | tensorboard | browser | strace | bench
+# make demo | test | quick | test-long | test-versions | fuzz | torture | check | install | tensorboard | browser | strace | bench
 # Every target creates its environment and installs its dependencies.
 
 PYTHON ?= python3
@@ -14,7 +14,7 @@ TORCH ?= torch$(if $(shell command -v nvidia-smi),===,==)$(shell sed -n 's/^torc
 # Set to empty to install the newest releases.
 CONSTRAINTS ?= --constraint constraints.txt
 
-.PHONY: demo test quick test-versions test-lowest test-newest fuzz torture check install tensorboard browser strace bench
+.PHONY: demo test quick test-long test-versions test-lowest test-newest fuzz torture check install tensorboard browser strace bench
 
 install: $(VENV)/installed
 
@@ -34,13 +34,18 @@ demo: install
 	@$(call train,demo_gpt)
 	@$(call train,demo_enja)
 	@echo
-	@set -o pipefail; $(BIN)/python generate.py run=runs/demo_gpt prompt="" samples=6 temperature=0.5 min_p=0.1 | $(BIN)/python -m training.demo_screen runs/demo_gpt runs/demo_enja
+	@$(BIN)/python export.py run=runs/demo_gpt,runs/demo_enja format=page to=runs/demo.html overwrite=true
+	@$(BIN)/python demo.py runs/demo_gpt runs/demo_enja
 
 # One thread per worker: more threads than cores slow all of them down. Idle workers take tests from busy ones.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 test: install
-	$(PYTEST)
+	$(PYTEST) -m "not long"
+
+# The longest tests: training in several processes, compiled training of translators, kills, the dry run of the GPU benchmark.
+test-long: install
+	$(PYTEST) -m long
 
 # Tests without a browser, subprocesses or training for more than a few steps: under a minute on two cores.
 quick: install

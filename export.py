@@ -1,4 +1,7 @@
-"""Export a trained run for other programs: `python export.py run=runs/NAME to=FOLDER`. `--help` lists every setting."""
+"""Export a trained run for other programs or as a page: `python export.py run=runs/NAME to=FOLDER`.
+
+`--help` lists every setting.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,12 @@ def main() -> None:
     arguments = sys.argv[1:]
     if {"--help", "-h"} & set(arguments):
         print(export_help())
+        return
+    settings = parse_settings(arguments)
+    if settings.format == "page":
+        export_page(settings)
     else:
-        export(parse_settings(arguments))
+        export(settings)
 
 
 def export(settings: ExportSettings) -> None:
@@ -46,6 +53,21 @@ def export(settings: ExportSettings) -> None:
     with whole_folder(folder) as partial, disk_errors():
         lines = write(trained, partial, settings)
     print(*lines, sep="\n")
+
+
+def export_page(settings: ExportSettings) -> None:
+    """Write the Attention tab with the models of some runs as one HTML file. Raises UserError."""
+    with importing():
+        from configs.atomic_folder import check_new
+        from configs.program import expanded
+        from page.export import write_page
+        from training.run_folder.saved_config import named_runs
+
+    to = expanded(str(settings.to))
+    if not settings.overwrite:
+        check_new(to, "to")
+    for line in write_page(named_runs(str(settings.run), settings.checkpoint), to, settings):
+        print(line)
 
 
 if __name__ == "__main__":

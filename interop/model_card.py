@@ -124,12 +124,17 @@ def is_folder(path: str) -> bool:
 def training(trained: Trained) -> str:
     """Return the recipe and the complete settings."""
     settings = trained.config
-    recipe = f"+experiment={settings['experiment']}" if settings.get("experiment") else f"task={settings['task']}"
     chosen = yaml.safe_dump({key: settings[key] for key in SETTINGS}, sort_keys=False, allow_unicode=True)
-    intro = f"`python train.py {recipe}` with these settings"
+    intro = f"`{recipe(settings)}` with these settings"
     start = settings.get("init_from")
     intro += f", from the weights of `{Path(start).name}`" if start else ""
     return f"{intro}:\n\n<details><summary>Settings</summary>\n\n```yaml\n{chosen}```\n\n</details>"
+
+
+def recipe(settings: Mapping[str, Any]) -> str:
+    """Return the command that trains such a run, without the settings that were changed."""
+    chosen = f"+experiment={settings['experiment']}" if settings.get("experiment") else f"task={settings['task']}"
+    return f"python train.py {chosen}"
 
 
 def curve(lines: Sequence[Mapping[str, Any]], step: int) -> str:

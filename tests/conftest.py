@@ -26,7 +26,7 @@ TINY = (
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 SLOW = {"program", "in_process", "trained", "tensorboard", "real", "wheel", "both_runs"}
-BROWSER = {"driver", "firefox"}
+BROWSER = {"driver", "firefox", "browser", "chromium"}
 """Fixtures that start processes or a browser, or read a real corpus; tests that use one of them are marked
 automatically."""
 
@@ -36,6 +36,8 @@ FILE_SIZE = resource.getrlimit(resource.RLIMIT_FSIZE)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that `make quick` skips, by their fixtures; other slow tests are marked individually."""
     for item in items:
+        if "long" in item.keywords:
+            item.add_marker(pytest.mark.slow)
         fixtures = set(getattr(item, "fixturenames", ()))
         if fixtures & BROWSER:
             item.add_marker(pytest.mark.browser)

@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "generation": BELOW_TRAINING,
     "training": {"training", "interop"} | BELOW_TRAINING,
     "tab_answers": {"tab_answers", "run", "training"} | BELOW_TRAINING,
+    "page": {"page", "tab_answers", "run", "training"} | BELOW_TRAINING,
 }
 """Allowed imports of each package."""
 
@@ -29,7 +30,8 @@ SCRIPTS = {
     "run.py": {"training"} | BELOW_TRAINING,
     "generate.py": {"run", "training", "generation", "model", "data", "configs"},
     "evaluate.py": {"run", "training", "configs"},
-    "export.py": {"run", "training", "interop", "configs"},
+    "export.py": {"run", "training", "interop", "page", "configs"},
+    "demo.py": {"run", "configs"},
 }
 """Allowed imports of the scripts, and of the class with which they load a run."""
 

@@ -165,18 +165,27 @@ class Trainer(TrainingState):
         data_key: identifies the prepared data in checkpoints, so that a resume can detect changed data.
         """
         self.run, self.log, self.evaluate_model, self.record_attention = run, log, evaluate, record_attention
-        self.data_key, self.loss.log, trainer = data_key, log.line, self.config.trainer
+        self.data_key, self.loss.log = data_key, log.line
         self.follow_first()
         self.saver.saved_step = self.saved_step
         self.model.train()
         log.line(self.compilation)
         self.mark = time.perf_counter()
+        with (
+            self.stop
+        ):  # also in `finish`: torchrun may signal this process later than the one that has told it to stop
+            self.loop()
+            self.finish()
+
+    def loop(self) -> None:
+        """Take steps until the budget or the patience is exhausted or a signal arrives; evaluate, save and record when
+        it is time."""
+        trainer = self.config.trainer
         profiled = trainer.profile and self.processes.is_main
         with (
-            self.stop,
-            self.saver.opened(run, log),
+            self.saver.opened(self.run, self.log),
             tqdm(total=trainer.steps, initial=self.progress.step, unit="step", disable=None, dynamic_ncols=True) as bar,
-            profiler(run, log, self.hardware.device) if profiled else nullcontext() as profile,
+            profiler(self.run, self.log, self.hardware.device) if profiled else nullcontext() as profile,
         ):
             while not self.stopped_by:
                 # Once in a while, see how well the model does on text that it does not train on; save it first.
@@ -201,7 +210,6 @@ class Trainer(TrainingState):
                     profile.step()
                 if self.progress.step % trainer.log_every == 0 or self.progress.step == trainer.steps:
                     self.report_step()
-        self.finish()
 
     def finish(self) -> None:
         """Save the last step of a run that was interrupted. Raises Interrupted after that, and UserError if the last

@@ -26,10 +26,13 @@ RELATIVE = re.compile(r"""(\bfrom\s*|\bimport\s*\(?\s*)(["'])(\.\.?/[^"'\n]+)\2"
 """`from "./x.js"` of import and export, `import "./x.js"` and `import("./x.js")`."""
 
 POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:; font-src"
-    " data:"
+    "default-src 'none'; script-src 'unsafe-inline' data:; worker-src blob:; style-src 'unsafe-inline'; img-src data:"
+    " blob:; font-src data:"
 )
-"""Content security policy: the page loads no external resources."""
+"""Content security policy: the page loads no external resources and makes no requests."""
+
+START = f'import {{render}} from "{PREFIX}index.js"; render();'
+"""The script that builds the page."""
 
 PAGE = """<!doctype html><html lang="en">
 <head>
@@ -43,27 +46,39 @@ PAGE = """<!doctype html><html lang="en">
 <script type="importmap">{imports}</script>
 </head>
 <body>
-<script type="application/json" id="chumoku-archive">{archive}</script>
-<script>if (!location.hash) location.hash = {hash}</script>
-<script type="module">import {{render}} from "{entry}"; render();</script>
+{elements}<script>if (!location.hash) location.hash = {hash}</script>
+<script type="module">{start}</script>
 </body>
 </html>
 """
 
 
-def page(title: str, archive: Mapping[str, Any], state: Mapping[str, object]) -> str:
-    """Return the HTML of the page. `state`: initial UI state, with the keys of the tab's core/state.js."""
-    modules = {path.relative_to(STATIC).as_posix(): path.read_text("utf-8") for path in sorted(STATIC.rglob("*.js"))}
-    imports = {PREFIX + name: _data_url(bundled(name, text, modules)) for name, text in modules.items()}
+def page(
+    title: str,
+    archive: Mapping[str, Any] | None,
+    state: Mapping[str, object],
+    *,
+    modules: Mapping[str, str] = {},
+    elements: Mapping[str, str] = {},
+    start: str = START,
+) -> str:
+    """Return the HTML of the page. archive: as from `page_data`; None if `start` reads it from one of the elements.
+    state: initial UI state, with the keys of the tab's core/state.js. modules: further JavaScript modules by name.
+    elements: texts without `<`, by the id of the element that contains them. start: the script that builds the page,
+    which imports modules by `PREFIX` and name."""
+    own = {path.relative_to(STATIC).as_posix(): path.read_text("utf-8") for path in sorted(STATIC.rglob("*.js"))}
+    every = own | dict(modules)
+    imports = {PREFIX + name: _data_url(bundled(name, text, every)) for name, text in every.items()}
+    content = dict(elements) if archive is None else {"chumoku-archive": _in_script(archive), **elements}
     hash_ = "#attention&" + urlencode({f"p.attention.{key}": value for key, value in state.items()})
     return PAGE.format(
         policy=POLICY,
         title=escape(printable(title)),
         style="\n".join(path.read_text("utf-8") for path in sorted(STATIC.glob("*.css"))),
         imports=_in_script({"imports": imports}),
-        archive=_in_script(archive),
+        elements="".join(f'<script type="text/plain" id="{name}">{text}</script>\n' for name, text in content.items()),
         hash=_in_script(hash_),
-        entry=f"{PREFIX}index.js",
+        start=start,
     )
 
 

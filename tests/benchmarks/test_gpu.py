@@ -25,7 +25,7 @@ from tests.conftest import ROOT, environment
 from training.optimizer.weights_gradients_ema import Weights
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_dry_run_measures_every_stage(tmp_path: Path) -> None:
     """Guards against mistakes that show only on a GPU, where time is expensive."""
     out = tmp_path / "out"

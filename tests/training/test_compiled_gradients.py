@@ -85,8 +85,10 @@ TRANSLATORS = {
 }
 KINDS = [
     *(pytest.param(kind, id=f"GPT, {name}") for name, kind in GPTS.items()),
-    *(pytest.param(kind, id=f"translator, {name}") for name, kind in TRANSLATORS.items()),
+    *(pytest.param(kind, id=f"translator, {name}", marks=pytest.mark.long) for name, kind in TRANSLATORS.items()),
 ]
+TASKS = ["gpt", pytest.param("translate", marks=pytest.mark.long)]
+"""A translator takes ten times as long to compile."""
 
 
 def test_every_option_of_a_model_is_compared() -> None:
@@ -180,7 +182,13 @@ def test_compiled_gradients_are_those_of_uncompiled_code(kind: Kind, monkeypatch
     assert [line.split(" (")[0] for line in messages] == ["compiled step: equals the uncompiled one within rounding"]
 
 
-@pytest.mark.parametrize("kind", [GPTS["dropout"], TRANSLATORS["guided"]], ids=["gpt", "translate"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(GPTS["dropout"], id="gpt"),
+        pytest.param(TRANSLATORS["guided"], id="translate", marks=pytest.mark.long),
+    ],
+)
 def test_in_bf16_only_rounding_differs(kind: Kind) -> None:
     """Guards against runs that fall back to uncompiled code for rounding errors."""
     batch, messages = batch_of(kind), []
@@ -206,7 +214,7 @@ def zero_gain(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
     return (slope - x * (along_x * scale.square() / x.shape[-1])) * scale, lost, None
 
 
-@pytest.mark.parametrize("task", ["gpt", "translate"])
+@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_wrong_compiled_gradients_are_noticed_before_a_step(
     task: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
@@ -228,7 +236,7 @@ def test_wrong_compiled_gradients_are_noticed_before_a_step(
 
 
 @pytest.mark.parametrize("fault", ["backend", "limit"])
-@pytest.mark.parametrize("task", ["gpt", "translate"])
+@pytest.mark.parametrize("task", TASKS)
 def test_a_compilation_that_fails_long_after_the_start_ends_no_run(
     task: str, fault: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -133,6 +133,7 @@ def outside(trainer: Trainer) -> int:
     return count
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "most"), [("muon", 21), ("adamw", 21)])
 def test_a_compiled_step_calls_few_operations_outside_compiled_code(kind: str, most: int) -> None:
     """Guards against a small model whose step on a GPU consists of launches. With six layers, before the update was

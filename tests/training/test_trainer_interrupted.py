@@ -37,6 +37,34 @@ def test_diverged_run_stops_and_keeps_last_good_checkpoint(tmp_path: Path) -> No
     assert all(bool(tensor.isfinite().all()) for tensor in load_weights(checkpoint_path(folder, "last")).values())
 
 
+def test_a_later_signal_of_the_launcher_does_not_end_the_last_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards against a worker of torchrun that stops because another one was signalled, and that its own signal, a few
+    milliseconds later, kills while the last step is being saved."""
+    reached: list[int] = []
+    previous = signal.signal(signal.SIGTERM, lambda number, _: reached.append(number))
+    worker = trainer(pairs(), steps=8, evaluate_every=4)
+    worker.stop.pause = 3.0
+    save = worker.saver.save
+
+    def signalled_save() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        save()
+
+    def interrupted(step: int, record: dict) -> float:
+        monkeypatch.setattr(worker.saver, "save", signalled_save)
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("the signal did not end the evaluation")
+
+    try:
+        with pytest.raises(Interrupted):
+            train(worker, tmp_path / "worker", interrupted)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    assert reached == []
+
+
 def test_signal_during_evaluation_saves_and_repeats_evaluation(tmp_path: Path) -> None:
     """Guards against a preempted run that loses its grace time to a long evaluation, or skips that evaluation for
     good."""

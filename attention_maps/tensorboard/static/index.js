@@ -1,15 +1,24 @@
 /** Entry point of the Attention tab: TensorBoard, or an exported page, calls render() in an empty body. */
 
+import {Source} from './core/source.js';
 import {element} from './dom/elements.js';
 import {openPage} from './page.js';
 
 const STYLES = ['style.css', 'views.css'];
 
-/** Build the page. Style sheets are linked here, except in an exported page, which contains them. */
-export async function render() {
+/**
+ * Build the page. `archive`, `models`: see Source; an exported page contains them, and the style sheets, which are linked here otherwise.
+ */
+export async function render(archive = embedded(), models = null) {
   document.documentElement.lang = 'en';
-  if (!document.getElementById('chumoku-archive')) await Promise.all(STYLES.map(linked));
-  await openPage(document.body);
+  if (!archive) await Promise.all(STYLES.map(linked));
+  await openPage(document.body, new Source(archive, models));
+}
+
+/** The archive of an exported page, or null. */
+function embedded() {
+  const found = document.getElementById('chumoku-archive');
+  return found && JSON.parse(found.textContent);
 }
 
 /** Resolves when the style sheet is loaded: drawing needs final sizes. */

@@ -7,11 +7,12 @@ import {loadFrame, NoExamples} from './core/load_frame.js';
 import {load, loadOverview} from './core/load_page.js';
 import {createPreloader} from './core/preload.js';
 import {Recordings, recordingTitle, stepName} from './core/recordings.js';
-import {Source, Unavailable} from './core/source.js';
+import {Unavailable} from './core/source.js';
 import {State} from './core/state.js';
 import {element} from './dom/elements.js';
 import {colours} from './draw/colours.js';
 import {createFindings} from './finding/findings.js';
+import {createAbout} from './panel/about.js';
 import {createControls} from './panel/controls.js';
 import {createDisplayOptions} from './panel/display_options.js';
 import {createEmptyPage} from './panel/empty_page.js';
@@ -26,10 +27,9 @@ const POLL = 3000; // milliseconds between checks for new recordings, while foll
 const CAVEAT =
   'Attention weights show where a head attends, not why the model produces its output. Rollout is a heuristic.';
 
-/** Build the page in `body` and keep it drawn. */
-export async function openPage(body) {
+/** Build the page in `body`, with the recordings of `source`, and keep it drawn. */
+export async function openPage(body, source) {
   const state = new State();
-  const source = Source.ofPage();
   const recordings = new Recordings(source);
   const curves = createCurveCache(source);
   const findings = createFindings(source, recordings, curves);
@@ -65,6 +65,7 @@ export async function openPage(body) {
   const tabs = createTabs(context);
   const overview = element('aside', {class: 'overview'}, grid.element, scores.element);
   const stale = (is) => overview.classList.toggle('stale', is); // the overview belongs to another recording
+  const about = createAbout(context);
   const help = createHelp(context);
   const empty = createEmptyPage();
   const failed = (error) => {
@@ -82,7 +83,7 @@ export async function openPage(body) {
     element('header', {class: 'bar'}, controls.elements, timeline.element, options.element, help.button),
     message,
     element('main', {}, overview, tabs.element),
-    element('footer', {}, element('span', {}, CAVEAT), tabs.exports),
+    element('footer', {}, element('span', {}, CAVEAT), about.element, tabs.exports),
   );
 
   function report(text) {
@@ -142,6 +143,7 @@ export async function openPage(body) {
   function updateBar() {
     updateControls();
     timeline.update();
+    about.update();
   }
 
   /** Read the list of recordings; `anew` also drops cached recordings, whose files may have been overwritten. */

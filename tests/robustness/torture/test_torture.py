@@ -22,7 +22,7 @@ from tests.robustness.torture.recipes import RECIPES, RUN
 from tests.robustness.torture.torture import torture_task
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("task", RECIPES)
 def test_a_run_survives_kills_while_it_prepares_trains_writes_and_tests(task: str, tmp_path: Path) -> None:
     """Guards against any state or file that a SIGKILL loses, doubles or leaves behind; `make torture` kills a hundred

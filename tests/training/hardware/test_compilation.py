@@ -91,7 +91,7 @@ def test_without_a_compiler_a_run_continues_uncompiled(task: str, tmp_path: Path
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_compiled_training_follows_the_eager_one(tmp_path: Path, task: str) -> None:

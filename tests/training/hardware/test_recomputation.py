@@ -86,7 +86,7 @@ def test_memory_is_saved(task: str) -> None:
     assert peaks[1] < 0.6 * peaks[0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 def test_compiled_gradients_are_the_same() -> None:
     """Guards against a dropout seed that compiled code draws again in the second pass."""

@@ -60,7 +60,7 @@ def disturbed(
     return process.wait(timeout=60), seen
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_error_of_the_user_is_one_message(tmp_path: Path, book: Path) -> None:
     """Guards against a message for each process and each restart, and against processes that wait for the one that has
     failed: the error of a setting, of the data, and one that only one process has."""
@@ -104,7 +104,7 @@ def test_signal_to_torchrun_or_worker_saves_once(worker: int | None, tmp_path: P
     assert len(list((tmp_path / "runs" / "stopped" / "checkpoints").glob("step-*"))) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_worker_is_restarted_bit_exactly(tmp_path: Path, book: Path) -> None:
     """Guards against a restarted command that finds the name of its run taken, or begins again; the dropout masks of
     all processes are compared too, since the curves must be equal to the last bit."""
@@ -130,7 +130,7 @@ def test_killed_worker_is_restarted_bit_exactly(tmp_path: Path, book: Path) -> N
     assert not list(tmp_path.glob("runs/.torchrun*"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_worker_killed_before_first_checkpoint_restarts_in_same_folder(tmp_path: Path, book: Path) -> None:
     """Guards against a second run folder, or an error, after a restart without a checkpoint; here without `name=`."""
     code, output = disturbed(
@@ -148,7 +148,7 @@ def test_worker_killed_before_first_checkpoint_restarts_in_same_folder(tmp_path:
     assert [line["step"] for line in metrics(tmp_path / "runs" / "gpt-text")] == [20]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_worker_killed_during_an_evaluation_is_restarted(tmp_path: Path) -> None:
     """Guards against taking the SIGTERM with which torchrun stops the remaining worker for a request to stop, which
     excludes a restart, and a resume without the loaded weights; with divided weights, whose exchanges fail in other

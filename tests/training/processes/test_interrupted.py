@@ -70,7 +70,7 @@ def ends(run: Path) -> dict[str, dict[str, bytes]]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("processes", KINDS)
 def test_a_run_that_is_interrupted_at_random_is_the_straight_one(processes: int, tmp_path: Path, book: Path) -> None:
     """Guards against random numbers of some process that a save, an evaluation or a resume changes: the straight run is

@@ -41,7 +41,7 @@ def metrics(run: Path) -> list[dict]:
     return [{key: line[key] for key in line if key not in ("seconds", "tokens_per_second")} for line in lines]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("task", RECIPES)
 def test_resume_with_other_process_counts_matches_one_process(task: str, tmp_path: Path, book: Path) -> None:
     """Guards against processes that train on the same batches, average their losses wrongly, write over each other or
@@ -74,7 +74,7 @@ def test_resume_with_other_process_counts_matches_one_process(task: str, tmp_pat
         assert (several / name.name).read_bytes() == name.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_micro_batches_are_divided_as_evenly_as_possible(tmp_path: Path, book: Path) -> None:
     """Guards against processes that wait forever for one without a micro-batch, and a new run in which some never have
     one."""

@@ -21,7 +21,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if "tfevents" not in path.name}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_with_divided_weights_is_the_run_of_one_process(tmp_path: Path) -> None:
     """Guards against a resume that loses the loaded state, an evaluation, translation or map of empty or wrong weights,
     processes that wait for each other where only one works, and a run folder that cannot be read."""

@@ -17,7 +17,7 @@ CHAINS = {"from-zero-to-fsdp": ("optimizer", "weights"), "from-fsdp-to-zero": ("
 """Forms in 2 and then in 4 processes; one process then ends the run."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_continues_with_another_number_of_processes_and_another_form(tmp_path: Path) -> None:
     """Guards against shares that a checkpoint mixes up or loses (weights, moments, momentum, average, step counts),
     against rows that ZeRO cuts (width 36 is no multiple of the layout's unit; of 4 processes the last has none),

@@ -12,7 +12,7 @@ from tests.training.processes.torchrun import forked
 SCRIPT = Path(__file__).with_name("sharded_steps.py")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_sharding_saves_memory_and_changes_no_step(tmp_path: Path) -> None:
     """Guards against shares that are updated with another process's gradient, norms of a share alone, matrices cut by
     Muon, a process without a micro-batch, and state that every process keeps entirely. 2 processes share 3 batches."""

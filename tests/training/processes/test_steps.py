@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).with_name("step_losses.py")
 STEPS = 30
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_number_of_processes_does_not_change_the_steps(tmp_path: Path) -> None:
     """Guards against gradients that are averaged per process instead of per token (the batches have targets of
     different lengths), summed twice, or left over where a process has no micro-batch: 4 micro-batches are shared by 2

@@ -1,6 +1,6 @@
 /**
  * Reads recordings from the plugin's routes, or from the archive embedded in an exported page, and caches them, so that moving back and
- * forth between steps draws from memory.
+ * forth between steps draws from memory. An exported page may contain models as well, which answer questions like the plugin's.
  */
 
 import {numbersOf} from './float16.js';
@@ -45,20 +45,24 @@ class Cache {
 }
 
 export class Source {
-  /** `archive`: the data of an exported page, or null for the plugin's routes. */
-  constructor(archive = null) {
+  /**
+   * `archive`: the data of an exported page, or null for the plugin's routes. `models`: those in the page, or null:
+   * `models.call(method, argument) -> Promise`, with the methods ask, effects, circuits and checkpoints below.
+   */
+  constructor(archive = null, models = null) {
     this.archive = archive;
+    this.models = models;
     this.tensors = new Cache(TENSOR_BYTES); // {numbers: Float32Array (row-major), shape}
     this.metas = new Cache(META_CHARACTERS);
     this.waiting = new Map();
     this.listed = null; // the index as last read
     this.lastAsked = new Map(); // by run, the largest number of an answer that was ever listed
+    this.answers = new Map(); // "run|recording" -> answer, of the models in the page
   }
 
-  /** The source of this page: its embedded archive if it has one, else the plugin. */
-  static ofPage() {
-    const embedded = document.getElementById('chumoku-archive');
-    return new Source(embedded ? JSON.parse(embedded.textContent) : null);
+  /** Whether a run can be asked: by the plugin any, in an exported page those whose model it contains. */
+  canAsk(run) {
+    return !this.archive || Boolean(this.models?.runs.includes(run));
   }
 
   /** {runs: {name: {steps: [...], generated: [...]}}, newest: the run that recorded last, logdir}; never cached: new steps appear while training. */
@@ -91,6 +95,7 @@ export class Source {
 
   /** {checkpoints: those that a run has kept, by step: [{name, step, best, last}], both_directions: whether it also translates back}. */
   async checkpoints(run) {
+    if (this.archive) return this.model(run).call('checkpoints', {run});
     return (await answer('checkpoints', {run})).json();
   }
 
@@ -99,7 +104,30 @@ export class Source {
    * larger than all that this page has listed, so that no answer read before a restart of TensorBoard is taken for it.
    */
   async ask(question) {
+    if (this.archive) return this.askModel(question);
     return (await posted('ask', {...question, after: this.last(question.run)})).json();
+  }
+
+  /** The models of an exported page. Throws Unavailable for a run without one. */
+  model(run) {
+    if (!this.canAsk(run)) throw new Unavailable('the model of this run is not part of this exported page');
+    return this.models;
+  }
+
+  /** Ask a model in the page, and keep the recordings of its answer beside the embedded ones. */
+  async askModel(question) {
+    const {run} = question;
+    const {answers, recordings} = await this.model(run).call('ask', {...question, after: this.last(run)});
+    for (const [recording, {meta, tensors}] of Object.entries(recordings)) {
+      this.archive.meta[`${run}|${recording}`] = meta;
+      for (const [key, tensor] of Object.entries(tensors)) this.archive.tensors[`${run}|${recording}|${key}`] = tensor;
+    }
+    const listed = this.archive.index.runs[run];
+    for (const given of answers) {
+      this.answers.set(`${run}|${given.recording}`, given);
+      listed.asked = [...(listed.asked ?? []), Number(given.recording.replace('asked_', ''))];
+    }
+    return answers.at(-1);
   }
 
   /** The largest number of an answer of a run that was ever listed; 0 if there was none. */
@@ -109,21 +137,25 @@ export class Source {
 
   /** Forget all answers of a run, with their recordings. */
   async clear(run) {
+    if (this.archive) return this.forgetAnswers(run);
     await posted('clear', {run});
   }
 
   /** What each head alone does in the text of an answer: {run, recording, how} -> {heads, losses, whole, predicts, left}. */
   async effects(question) {
+    if (this.archive) return this.model(question.run).call('effects', {...question, answer: await this.answered(question.run, question.recording)});
     return (await posted('effects', question)).json();
   }
 
   /** What the weights of a head say about tokens: {run, checkpoint, circuit: [kind, layer, head], distance, token} -> see circuits.js. */
   async circuits(question) {
+    if (this.archive) return this.model(question.run).call('circuits', question);
     return (await posted('circuits', question)).json();
   }
 
   /** The answer that belongs to a recording made for a question. */
   async answered(run, recording) {
+    if (this.archive) return this.answers.get(`${run}|${recording}`) ?? missing(recording);
     return (await answer('answer', {run, recording})).json();
   }
 
@@ -171,8 +203,19 @@ export class Source {
     return request;
   }
 
+  forgetAnswers(run) {
+    const {asked = []} = this.archive.index.runs[run];
+    this.archive.index.runs[run].asked = [];
+    for (const recording of asked.map((number) => `asked_${String(number).padStart(5, '0')}`)) {
+      this.answers.delete(`${run}|${recording}`);
+      delete this.archive.meta[`${run}|${recording}`];
+      for (const key of Object.keys(this.archive.tensors)) if (key.startsWith(`${run}|${recording}|`)) delete this.archive.tensors[key];
+    }
+  }
+
   embedded(key) {
-    const {shape, dtype, data} = this.archive.tensors[key] ?? missing(key);
+    const {shape, dtype, data, numbers} = this.archive.tensors[key] ?? missing(key);
+    if (numbers) return {numbers, shape}; // of an answer
     const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
     return {numbers: numbersOf(bytes.buffer, dtype), shape};
   }

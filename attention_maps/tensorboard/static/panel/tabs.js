@@ -144,7 +144,7 @@ export function createTabs(context) {
     nothing.hidden = true;
     const translates = shown.meta.samples.some(({source}) => source);
     buttons[TABS.indexOf(tabOf('alignment'))].hidden = !translates && view !== 'alignment'; // two texts are aligned
-    const unasked = view === 'ask' || ofRun || Boolean(context.source.archive);
+    const unasked = view === 'ask' || ofRun || !context.source.canAsk(state.now.run);
     const foreign = !frame.meta.parts?.length; // of another model, which cannot be asked
     without.hidden = typeof frame.head !== 'number' || unasked || foreign;
     panel.hidden = controls.hidden = form.hidden = finding.hidden = false;

@@ -72,10 +72,12 @@ class Ask {
   draw(frame) {
     this.frame = frame;
     const {source, state} = this.context;
-    this.context.tell('ask', source.archive ? '' : INVITATION);
-    if (source.archive) {
-      this.closed.hidden = false;
-      this.form.hidden = this.status.hidden = this.answer.element.hidden = true;
+    const closed = !source.canAsk(state.now.run);
+    this.context.tell('ask', closed ? '' : INVITATION);
+    this.closed.hidden = !closed;
+    this.form.hidden = this.status.hidden = closed;
+    if (closed) {
+      this.answer.element.hidden = true;
       return undefined;
     }
     const {toAsk} = this.context;

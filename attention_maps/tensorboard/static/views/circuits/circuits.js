@@ -57,7 +57,7 @@ class Circuits {
     this.distance.value = distance;
     this.piece.value = piece;
     const turn = (this.turn = {}); // also of a sentence: an answer to the head before must not replace it
-    if (source.archive) return this.say('The weights are not part of this exported page: circuits need a running TensorBoard.');
+    if (!source.canAsk(run)) return this.say('The weights are not part of this exported page: circuits need a running TensorBoard.');
     if (typeof head !== 'number') return this.say('Choose one head in the list: circuits belong to a single head.');
     try {
       const weights = await this.weights.choose();

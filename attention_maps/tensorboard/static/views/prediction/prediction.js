@@ -157,7 +157,7 @@ class Prediction {
     const {kind, layer, head} = this.context.fitted();
     this.explained = {...found, most, ordered: inOrder(shown, sort)};
     this.heading.textContent = this.title();
-    this.ask.hidden = Boolean(this.context.source.archive);
+    this.ask.hidden = !this.context.source.canAsk(this.context.state.now.run);
     const button = {type: 'button', class: 'part-name', title: 'select this head'};
     this.bars.replaceChildren(
       ...this.explained.ordered.map(({part, name, value}) => {

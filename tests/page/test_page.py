@@ -1,0 +1,172 @@
+"""`export.py format=page`: one file, opened from disk, in which the models of two runs are asked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webdriver import WebDriver
+from selenium.webdriver.support.wait import WebDriverWait
+
+from configs.errors import UserError
+from interop.settings import ExportSettings, parse_settings
+from page.export import write_page
+from tab_answers.answer import answer
+from tab_answers.model_cache import Models
+from tab_answers.question import Question, read_question
+from tests.attention_maps.tensorboard.browser import marionette
+from tests.attention_maps.tensorboard.browser.conftest import driver as chromium_driver
+from tests.attention_maps.tensorboard.browser.page import POLL, WAIT
+from tests.conftest import Run as Program
+
+driver = chromium_driver
+
+ATTACK = "</script><img src=x onerror=window.attack=1>"
+PROMPT = "Ken was sick. Emi helped him."
+NEXT = """
+return [...document.querySelectorAll('.ask-view table tr')]
+  .map((row) => [...row.cells].map((cell) => cell.textContent)).filter((cells) => cells.length === 2);
+"""
+
+
+def saved(trained: Path, to: Path, *tasks: str, **settings: Any) -> Path:
+    """Write the page of some runs."""
+    runs = [(trained / "runs" / task, "best") for task in tasks]
+    write_page(runs, to, ExportSettings(to=str(to), format="page", **settings))
+    return to
+
+
+@pytest.fixture(scope="module")
+def page(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of both runs, with texts that are HTML."""
+    folder = tmp_path_factory.mktemp("page")
+    return saved(trained, folder / "x.html", "gpt", "translate", licence=ATTACK, title=ATTACK)
+
+
+@pytest.fixture(scope="module", params=["chromium", "firefox"])
+def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
+    """Return each of the two browsers."""
+    if request.param == "chromium":
+        yield request.getfixturevalue("driver")
+        return
+    program = next(filter(None, map(shutil.which, ("firefox-esr", "firefox"))), None)
+    if not program:
+        pytest.skip("no Firefox is installed: `make browser` installs it")
+    with marionette.firefox(program, tmp_path_factory.mktemp("firefox")) as firefox:
+        yield firefox
+
+
+def wait(browser: WebDriver, script: str) -> None:
+    """Wait until a script returns a true value."""
+    WebDriverWait(browser, WAIT, POLL).until(lambda _: browser.execute_script(script))
+
+
+def opened(browser: WebDriver, page: Path, **state: object) -> None:
+    """Open the page in a state, and wait until it is drawn."""
+    browser.get("about:blank")
+    browser.get(f"{page.as_uri()}#attention&{urlencode({f'p.attention.{key}': value for key, value in state.items()})}")
+    wait(browser, "return document.querySelector('.page')?.getAttribute('aria-busy') === 'false'")
+
+
+def type_in(browser: WebDriver, text: str) -> None:
+    """Replace the text in the form of the view Ask, as if it were typed, and remove the translation beside it."""
+    browser.execute_script(
+        "document.querySelectorAll('.ask-form textarea').forEach((area, place) => {"
+        " area.value = place ? '' : arguments[0]; area.dispatchEvent(new Event('input')); })",
+        text,
+    )
+
+
+def ask(browser: WebDriver, text: str) -> list[list[str]]:
+    """Ask in the view Ask -> the next tokens and their probabilities, as the table shows them."""
+    type_in(browser, text)
+    before = browser.execute_script("return location.hash")
+    browser.find_element(By.CSS_SELECTOR, ".ask-send").click()
+    wait(browser, f"return location.hash !== {json.dumps(before)}")
+    wait(browser, "return document.querySelector('.page').getAttribute('aria-busy') === 'false'")
+    wait(browser, NEXT.replace("return", "return 0 <", 1).rstrip().rstrip(";") + ".length;")
+    rows: list[list[str]] = browser.execute_script(NEXT)
+    return rows[1:]
+
+
+def test_the_model_in_the_page_answers_as_the_tab_does(
+    browser: WebDriver, page: Path, trained: Path, tmp_path: Path
+) -> None:
+    """Guards against a page whose model is another one: tokens, weights or rounding."""
+    opened(browser, page, run="gpt", view="ask")
+    shown = ask(browser, PROMPT)
+    asked = {"run": str(trained / "runs" / "gpt"), "text": PROMPT, "to": str(tmp_path / "x.safetensors")}
+    question = read_question(json.dumps(asked))
+    assert isinstance(question, Question)
+    rows = answer(question, Models())["next"][-1]
+    expected = [probability for _, _, probability, _ in rows]
+    given = [float(cells[1].removesuffix(" %")) / 100 for cells in shown]
+    assert given == pytest.approx(expected[: len(given)], abs=6e-3)  # shown in percent, of weights in float16
+    assert "generated" not in browser.find_element(By.CSS_SELECTOR, ".ask-status").text
+
+
+def test_a_translator_translates_and_shows_its_heads(browser: WebDriver, page: Path) -> None:
+    """Guards against a page that only knows GPTs, and against a worker that does not know the second run."""
+    opened(browser, page, run="translate", view="ask")
+    type_in(browser, "Ken ran.")
+    browser.find_element(By.CSS_SELECTOR, ".ask-send").click()
+    wait(browser, "return location.hash.includes('asked_')")
+    wait(browser, "return document.querySelector('.ask-view').textContent.includes('translates')")
+    opened_views = browser.execute_script(
+        "return [...document.querySelectorAll('[role=tab]')].map((tab) => tab.textContent)"
+    )
+    assert {"Map", "Prediction", "Ask"} <= set(opened_views)
+
+
+def test_nothing_leaves_the_page_and_no_text_runs_in_it(browser: WebDriver, page: Path) -> None:
+    """Guards against a request, which the policy forbids and would report, and against HTML in names and questions."""
+    opened(browser, page, run="gpt", view="ask")
+    browser.execute_script("addEventListener('securitypolicyviolation', () => { window.violated = true; });")
+    ask(browser, ATTACK)
+    for view in ("map", "sentence", "prediction", "story", "curves"):
+        browser.execute_script(f"location.hash = location.hash.replace(/view=\\w+/, 'view={view}')")
+        wait(browser, "return document.querySelector('.page').getAttribute('aria-busy') === 'false'")
+    browser.execute_script("document.querySelector('.about').open = true")
+    assert ATTACK in browser.find_element(By.CSS_SELECTOR, ".about").text
+    assert browser.execute_script("return window.attack ?? null") is None
+    assert browser.execute_script("return window.violated ?? null") is None
+    loaded = browser.execute_script("return performance.getEntriesByType('resource').map(({name}) => name.slice(0, 5))")
+    assert set(loaded) <= {"data:", "blob:"}
+
+
+def test_a_page_has_the_chosen_checkpoints_and_steps(trained: Path, tmp_path: Path, program: Program) -> None:
+    """Guards against a command that says one thing and writes another."""
+    run, to = trained / "runs" / "gpt", tmp_path / "page.html"
+    command = (f"run={run}", f"to={to}", "format=page", "checkpoints=2", "steps=1", "weights=bf16")
+    done = program("export.py", *command)
+    assert done.returncode == 0, done.stderr
+    assert f"{to}: {to.stat().st_size / 1e6:.1f} MB" in done.stdout
+    assert "in bf16; recordings of step 6" in done.stdout
+    again = program("export.py", *command)
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+
+
+def test_wrong_settings_of_a_page_are_named(trained: Path, tmp_path: Path) -> None:
+    """Guards against a page with the name of a folder, and settings of a page that other formats ignore."""
+    for arguments, message in (
+        (["to=x", "format=page"], "a page is one file"),
+        (["to=x.html", "format=page", "steps=0"], "steps=0: must be at least 1"),
+        (["to=x", "licence=MIT"], "licence=MIT: only for format=page"),
+    ):
+        with pytest.raises(UserError, match=message):
+            parse_settings(["run=runs/x", *arguments])
+    shutil.copytree(trained / "runs" / "gpt", tmp_path / "gpt", symlinks=True)
+    settings = ExportSettings(to="x.html", format="page")
+    with pytest.raises(UserError, match="two runs are called gpt"):
+        write_page([(trained / "runs" / "gpt", "best"), (tmp_path / "gpt", "best")], tmp_path / "x.html", settings)
+    shutil.rmtree(tmp_path / "gpt" / "attention")
+    with pytest.raises(UserError, match="no attention recordings"):
+        write_page([(tmp_path / "gpt", "best")], tmp_path / "x.html", settings)
+    assert not (tmp_path / "x.html").exists()
