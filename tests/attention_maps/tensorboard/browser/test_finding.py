@@ -152,6 +152,8 @@ def test_what_the_user_chooses_stays(views: Page) -> None:
     views.press(Keys.HOME)
     assert views.text(".frame-name").endswith("layer 0 · head 1"), "that of the newest step"
     assert sentence(views).endswith(f"{SCORED.removesuffix(')')} at step 9).")
+    opened(views, run="history", view="map", recording="step_00000000")
+    assert sentence(views).endswith(f"{SCORED.removesuffix(')')} at step 9)."), "also if it is opened at another step"
     views.press("[")
     assert {"p.attention.layer=0", "p.attention.head=0"} <= {*views.hash.split("&")}
     for view in ("sentence", "curves", "map"):
