@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from attention_maps.base.atomic_file import write_whole
 from attention_maps.base.errors import UserError
@@ -144,7 +144,7 @@ def _html(
         content = page_data(run, {name: files[name] for name in names}, sample, steps)
     except Refusal as refusal:
         raise UserError(f"{folder}: {refusal}") from None
-    state = {"run": run, "recording": name, "kind": settings.kind, "rows": settings.rows}
+    state: dict[str, Any] = {"run": run, "recording": name, "kind": settings.kind, "rows": settings.rows}
     if names_a_map(settings):
         first = asked[0]
         state |= {"kind": first.kind, "layer": first.layer, "head": "mean" if first.head is None else first.head}
