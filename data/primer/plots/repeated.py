@@ -20,7 +20,7 @@ from data.primer.grammar.english import NUMBERS
 from data.primer.grammar.noun_phrases import common, describing
 from data.primer.grammar.tree import Link, Part, Parts, Word, words
 from data.primer.lexicon import Noun, adjective, noun, nouns, verb
-from data.primer.plots.casting import INDOORS, apology, at, either, people, plot
+from data.primer.plots.casting import apology, at, either, people, plot
 from data.primer.storyteller import Teller
 
 Sides = tuple[Parts, Parts]
@@ -95,7 +95,7 @@ def thanking(t: Teller, c: Chooser, helper: Figure, helped: Figure) -> None:
 # Lists
 
 
-def amount(c: Chooser, entry: Noun, number: int) -> Sides:
+def amount(entry: Noun, number: int) -> Sides:
     """Build an amount of something. Example: three apples - りんご三個; a mass noun has no number."""
     phrase = common(entry, "", number=number if entry.counter else None)
     return phrase.english, (*phrase.japanese, *phrase.quantity)
@@ -104,7 +104,7 @@ def amount(c: Chooser, entry: Noun, number: int) -> Sides:
 def amounts(c: Chooser, options: tuple[Noun, ...], count: int) -> list[Sides]:
     """Build amounts of different things; no number occurs twice."""
     return [
-        amount(c, entry, number)
+        amount(entry, number)
         for entry, number in zip(c.several(options, count), c.several(range(2, 11), count), strict=True)
     ]
 
@@ -193,7 +193,9 @@ def step(action: str, ingredient: Noun, number: int) -> Sides:
 
 
 SINGERS = tuple(entry for entry in nouns("animal") if entry.english != "fish")
-LOOKS = "big small old young white black red blue yellow cute strong smart slow hungry tired happy sad brave busy".split()
+LOOKS = (
+    "big small old young white black red blue yellow cute strong smart slow hungry tired happy sad brave busy".split()
+)
 ACTS = "sing dance swim run walk sleep laugh cry work cook study rest".split()
 
 
