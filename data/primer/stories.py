@@ -15,14 +15,16 @@ from data.primer.stream import Drawn
 
 TWO_ACTS = 0.25
 """Fraction of the stories about people that have two acts with the same people."""
-OF_REPETITION = 0.2
+OF_REPETITION = 0.06
 """Weight of a plot in which words are repeated; that of the others is 1."""
+WEIGHTS = dict.fromkeys(REPEATED, OF_REPETITION) | {"word_list": 1.1}
+"""The word list has words of any kind: induction heads need many of them."""
 LONGEST = 12
 """Maximum number of sentences of a story, without questions."""
 QUESTIONS = (0.9, 0.6)
 """Probabilities of a question at the end, and of another one after it."""
 
-WEIGHTED = [((name, plot), OF_REPETITION if name in REPEATED else 1.0) for name, plot in PLOTS]
+WEIGHTED = [((name, plot), WEIGHTS.get(name, 1.0)) for name, plot in PLOTS]
 
 
 def tell(chooser: Chooser) -> tuple[Teller, str, list[tuple[str, ...]]]:

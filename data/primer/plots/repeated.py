@@ -19,7 +19,7 @@ from data.primer.grammar.clauses import NONFINITE, Clause, Complement, Mode, mar
 from data.primer.grammar.english import NUMBERS
 from data.primer.grammar.noun_phrases import common, describing
 from data.primer.grammar.tree import Link, Part, Parts, Word, words
-from data.primer.lexicon import Noun, adjective, noun, nouns, verb
+from data.primer.lexicon import ADJECTIVES, CITIES, NOUNS, VERBS, Noun, adjective, noun, nouns, verb
 from data.primer.plots.casting import apology, at, either, people, plot
 from data.primer.storyteller import Teller
 
@@ -134,6 +134,49 @@ def shopping_list(t: Teller, c: Chooser) -> tuple[str, ...]:
     if c.chance(0.5):
         thanking(t, c, friend, hero)
     return (first_content(goods), state)
+
+
+def _vocabulary() -> tuple[tuple[str, str], ...]:
+    """Return English words with their translations: nouns, cities, adjectives, verbs in the present and in the past."""
+    entries = [(entry.english, entry.writing) for entry in (*NOUNS, *CITIES)]
+    entries += [(entry.english, ja.attributive(entry.predicate).text) for entry in ADJECTIVES]
+    for entry in VERBS:
+        entries.append((entry.english, ja.dictionary(entry.predicate).text))
+        entries.append((entry.past, ja.ta(entry.predicate).text))
+    entries.reverse()  # of several translations, keep the first
+    return tuple((english, writing) for english, writing in dict(entries).items() if " " not in english)
+
+
+VOCABULARY = _vocabulary()
+
+
+@plot
+def word_list(t: Teller, c: Chooser) -> tuple[str, ...]:
+    """Somebody learns new words. Of all that is repeated, these alone are words of any kind in any order, with nothing
+    between them: what makes induction heads general."""
+    hero, friend = people(t, c)
+    chosen = c.several(VOCABULARY, c.pick(range(8, 19)))
+    lesson = passage((pair(*entry) for entry in chosen), comma="", last="")
+    paper = Figure(noun("word list"))
+    t.tell(
+        t.doing(hero, "study", Figure(noun("English")), modality=c.pick(("want", "have to"))),
+        "",
+        "one day",
+        "yesterday",
+    )
+    state = helping(t, c, friend, hero)
+    t.tell(t.doing(friend, "write", paper, lesson.worded()), "", "then")
+    t.tell(t.doing(hero, "read", paper, lesson.worded()), "then", "soon")
+    t.tell(t.doing(hero, "write", paper, lesson.worded()), "after that", "that evening")
+    if c.chance(0.5):
+        thanking(t, c, friend, hero)
+    return (chosen[0][0], state)
+
+
+def pair(english: str, japanese: str) -> Sides:
+    """Build a word and its translation."""
+    link = Link()
+    return (Word(english, link, True),), (Word(japanese, link, True),)
 
 
 @plot
