@@ -15,9 +15,9 @@ from data.primer.stream import Drawn
 
 TWO_ACTS = 0.25
 """Fraction of the stories about people that have two acts with the same people."""
-OF_REPETITION = 0.06
+OF_REPETITION = 0.09
 """Weight of a plot in which words are repeated; that of the others is 1."""
-WEIGHTS = dict.fromkeys(REPEATED, OF_REPETITION) | {"word_list": 1.1}
+WEIGHTS = dict.fromkeys(REPEATED, OF_REPETITION) | dict.fromkeys(("message", "dictation", "letter"), 0.35)
 """The word list has words of any kind: induction heads need many of them."""
 LONGEST = 12
 """Maximum number of sentences of a story, without questions."""

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from data.primer.characters import Figure
 from data.primer.grammar import japanese as ja
 from data.primer.grammar import noun_phrases
-from data.primer.grammar.choice import CALLED, Chooser
+from data.primer.grammar.choice import CALLED, Chooser, verbs
 from data.primer.grammar.clauses import NONFINITE, Clause, Complement, Mode, marked, verb_head
 from data.primer.grammar.english import NUMBERS
 from data.primer.grammar.noun_phrases import common, describing
 from data.primer.grammar.tree import Link, Part, Parts, Word, words
-from data.primer.lexicon import ADJECTIVES, CITIES, NOUNS, VERBS, Noun, adjective, noun, nouns, verb
+from data.primer.lexicon import Noun, adjective, noun, nouns, verb
 from data.primer.plots.casting import apology, at, either, people, plot
 from data.primer.storyteller import Teller
 
@@ -134,49 +134,6 @@ def shopping_list(t: Teller, c: Chooser) -> tuple[str, ...]:
     if c.chance(0.5):
         thanking(t, c, friend, hero)
     return (first_content(goods), state)
-
-
-def _vocabulary() -> tuple[tuple[str, str], ...]:
-    """Return English words with their translations: nouns, cities, adjectives, verbs in the present and in the past."""
-    entries = [(entry.english, entry.writing) for entry in (*NOUNS, *CITIES)]
-    entries += [(entry.english, ja.attributive(entry.predicate).text) for entry in ADJECTIVES]
-    for entry in VERBS:
-        entries.append((entry.english, ja.dictionary(entry.predicate).text))
-        entries.append((entry.past, ja.ta(entry.predicate).text))
-    entries.reverse()  # of several translations, keep the first
-    return tuple((english, writing) for english, writing in dict(entries).items() if " " not in english)
-
-
-VOCABULARY = _vocabulary()
-
-
-@plot
-def word_list(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Somebody learns new words. Of all that is repeated, these alone are words of any kind in any order, with nothing
-    between them: what makes induction heads general."""
-    hero, friend = people(t, c)
-    chosen = c.several(VOCABULARY, c.pick(range(8, 19)))
-    lesson = passage((pair(*entry) for entry in chosen), comma="", last="")
-    paper = Figure(noun("word list"))
-    t.tell(
-        t.doing(hero, "study", Figure(noun("English")), modality=c.pick(("want", "have to"))),
-        "",
-        "one day",
-        "yesterday",
-    )
-    state = helping(t, c, friend, hero)
-    t.tell(t.doing(friend, "write", paper, lesson.worded()), "", "then")
-    t.tell(t.doing(hero, "read", paper, lesson.worded()), "then", "soon")
-    t.tell(t.doing(hero, "write", paper, lesson.worded()), "after that", "that evening")
-    if c.chance(0.5):
-        thanking(t, c, friend, hero)
-    return (chosen[0][0], state)
-
-
-def pair(english: str, japanese: str) -> Sides:
-    """Build a word and its translation."""
-    link = Link()
-    return (Word(english, link, True),), (Word(japanese, link, True),)
 
 
 @plot
@@ -304,7 +261,7 @@ LETTERS = "BCDEFGHJKLMNPQRSTUVWXYZ"
 def password(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody has forgotten the password of a friend, who spells it."""
     hero, friend = people(t, c)
-    letters = passage((letter(name) for name in c.several(LETTERS, c.pick(range(5, 9)))), comma="", last="")
+    letters = passage((spelt(name) for name in c.several(LETTERS, c.pick(range(5, 9)))), comma="", last="")
     secret, machine = (Figure(noun(name), owner=friend) for name in ("password", "computer"))
     t.tell(t.doing(hero, "use", machine, modality="want"), "", "one day", "yesterday")
     t.tell(t.doing(hero, "forget", secret))
@@ -317,22 +274,17 @@ def password(t: Teller, c: Chooser) -> tuple[str, ...]:
     return (first_content(letters), state)
 
 
-def letter(name: str) -> Sides:
+def spelt(name: str) -> Sides:
     """Build a letter, which is the same in both languages."""
     link = Link()
     return (Word(name, link, True),), (Word(name, link, True),)
-
-
-NEWS = tuple(verb(name) for name in "buy sell order find lose drop borrow carry wash clean study practice draw".split())
-MESSENGERS = tuple(entry for entry in nouns("person") if entry.english not in ("friend", "student"))
 
 
 @plot
 def message(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody notes a message on the phone and reads it to the caller."""
     hero, friend = people(t, c)
-    news = passage([event(c)])
-    note = Figure(noun("message"))
+    news, note = report(c), Figure(noun("message"))
     t.tell(t.doing(friend, "call", hero), "", "one day", "yesterday")
     t.tell(t.doing(friend, "say", None, news.spoken()))
     t.tell(t.doing(hero, "write", note, news.worded()))
@@ -342,15 +294,57 @@ def message(t: Teller, c: Chooser) -> tuple[str, ...]:
     return (first_content(news), state)
 
 
-def event(c: Chooser) -> Sides:
-    """Build a sentence about nobody in the story. Example: the nurse bought a red bicycle yesterday."""
+@plot
+def dictation(t: Teller, c: Chooser) -> tuple[str, ...]:
+    """Somebody practises writing: a friend dictates."""
+    hero, friend = people(t, c)
+    text, written = report(c), Figure(noun("sentence"))
+    subject = Figure(noun(c.pick(("English", "Japanese"))))
+    t.tell(t.doing(hero, "study", subject, modality="have to"), "", "one day", "yesterday")
+    state = helping(t, c, friend, hero)
+    t.tell(t.doing(friend, "say", None, text.spoken()))
+    t.tell(t.doing(hero, "write", written, text.worded()), "", "then")
+    t.tell(t.doing(c.pick((hero, friend)), "read", written, text.worded()), "after that", "")
+    if c.chance(0.5):
+        thanking(t, c, friend, hero)
+    return (first_content(text), state)
+
+
+@plot
+def letter(t: Teller, c: Chooser) -> tuple[str, ...]:
+    """Somebody writes a letter, which is read."""
+    hero, friend = people(t, c)
+    text, sheet = report(c), Figure(noun("letter"))
+    t.tell(t.doing(hero, "write", sheet, text.worded()), "", "one day", "yesterday")
+    t.tell(t.doing(hero, "show", sheet, to=friend), "then", "the next day")
+    t.tell(t.doing(friend, "read", sheet, text.worded()))
+    why, rival, state = either(c, (hero, "kind"), (friend, "happy"))
+    t.because(t.doing(friend, "thank", hero), t.being(t.meant(why, rival), state))
+    t.tell(t.doing(hero, "read", sheet, text.worded()), "that evening")
+    return (first_content(text), state)
+
+
+def report(c: Chooser) -> Passage:
+    """Build two sentences about nobody in the story."""
+    link = Link()
+    (first, before), (second, after) = event(c, ja.te), event(c)
+    return Passage((*first, Word("and", link), *second), (*before, Word("、"), *after))
+
+
+ACTIONS = verbs(without=("accident",))
+POINTING = frozenset(("'s", "my", "his", "her", "their", "this", "that", *(entry.english for entry in CALLED)))
+"""Words that refer to something outside the sentence."""
+
+
+def event(c: Chooser, form: ja.Form | None = None) -> Sides:
+    """Build a sentence. Example: a young nurse bought a red bicycle at the station yesterday."""
     while True:
-        who = common(c.pick(MESSENGERS), "the")
-        clause = c.event(c.pick(NEWS), Mode("past"), who, timed=1.0, placed=1.0, accompanied=0.0, speaker=False)
+        action = c.pick(ACTIONS)
+        actor = c.pick([entry for entry in nouns(*action.subject) if entry.english != "friend"])
+        who = common(actor, c.pick(("a", "the")), *c.describe(actor, 0.7))
+        wish = "person" in actor.kinds and c.chance(0.4)
+        mode = Mode("past", modality=c.pick(("want", "have to")) if wish else "")
+        clause = c.event(action, mode, who, timed=0.6, placed=0.8, accompanied=0.0, counted=0.3)
         english = clause.english()
         if not POINTING & {word.text for word in words(english)}:
-            return english, clause.japanese()
-
-
-POINTING = frozenset(("'s", "my", "his", "her", "their", "this", "that"))
-"""Words that refer to something outside the sentence."""
+            return english, clause.japanese(form)
