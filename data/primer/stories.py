@@ -15,10 +15,10 @@ from data.primer.stream import Drawn
 
 TWO_ACTS = 0.25
 """Fraction of the stories about people that have two acts with the same people."""
-OF_REPETITION = 0.09
+OF_REPETITION = 0.075
 """Weight of a plot in which words are repeated; that of the others is 1."""
-WEIGHTS = dict.fromkeys(REPEATED, OF_REPETITION) | dict.fromkeys(("message", "dictation", "letter"), 0.35)
-"""The word list has words of any kind: induction heads need many of them."""
+WEIGHTS = dict.fromkeys(REPEATED, OF_REPETITION) | {"lesson": 1.05}
+"""Induction heads need many lessons."""
 LONGEST = 12
 """Maximum number of sentences of a story, without questions."""
 QUESTIONS = (0.9, 0.6)

@@ -19,7 +19,7 @@ from data.primer.grammar.clauses import NONFINITE, Clause, Complement, Mode, mar
 from data.primer.grammar.english import NUMBERS
 from data.primer.grammar.noun_phrases import common, describing
 from data.primer.grammar.tree import Link, Part, Parts, Word, words
-from data.primer.lexicon import Noun, adjective, noun, nouns, verb
+from data.primer.lexicon import ADJECTIVES, CITIES, NOUNS, VERBS, Noun, adjective, noun, nouns, verb
 from data.primer.plots.casting import apology, at, either, people, plot
 from data.primer.storyteller import Teller
 
@@ -134,6 +134,61 @@ def shopping_list(t: Teller, c: Chooser) -> tuple[str, ...]:
     if c.chance(0.5):
         thanking(t, c, friend, hero)
     return (first_content(goods), state)
+
+
+@plot
+def lesson(t: Teller, c: Chooser) -> tuple[str, ...]:
+    """Somebody learns new words. Only here can any word follow any other, with nothing between them: this alone makes
+    a head that copies every word."""
+    hero, friend = people(t, c)
+    chosen = vocabulary(c, c.pick(range(11, 19)))
+    taught = passage((pair(*entry) for entry in chosen), comma="", last="")
+    paper, subject = Figure(noun("word list")), Figure(noun("English"))
+    t.tell(t.doing(hero, "study", subject, modality=c.pick(("want", "have to"))), "", "one day", "yesterday")
+    state = helping(t, c, friend, hero)
+    t.tell(t.doing(friend, "write", paper, taught.worded()), "", "then")
+    t.tell(t.doing(hero, "read", paper, taught.worded()), "then", "soon", "")
+    t.tell(t.doing(hero, "write", paper, taught.worded()), "after that", "that evening")
+    if c.chance(0.5):
+        t.tell(t.doing(friend, "read", paper, taught.worded()), "", "then")
+    else:
+        thanking(t, c, friend, hero)
+    return (chosen[0][0], state)
+
+
+def _vocabulary(*groups: tuple[tuple[str, str], ...]) -> tuple[tuple[tuple[str, str], ...], ...]:
+    """Return the groups without those of several words, or of a word that another one begins with."""
+    first = {group[0][0]: group for group in reversed(groups)}
+    return tuple(group for word, group in first.items() if " " not in word)
+
+
+LESSONS = (
+    (_vocabulary(*(((entry.english, entry.writing),) for entry in (*NOUNS, *CITIES))), 0.45),
+    (_vocabulary(*(((entry.english, ja.attributive(entry.predicate).text),) for entry in ADJECTIVES)), 0.15),
+    (
+        _vocabulary(
+            *(
+                ((entry.english, ja.dictionary(entry.predicate).text), (entry.past, ja.ta(entry.predicate).text))
+                for entry in VERBS
+                if entry.english != entry.past
+            )
+        ),
+        0.4,
+    ),
+)
+"""Words of one kind with their translations, and the weight of the kind: nouns, adjectives, verbs with their past."""
+
+
+def vocabulary(c: Chooser, count: int) -> list[tuple[str, str]]:
+    """Return about `count` different words of one kind with their translations."""
+    kind = c.weighted(LESSONS)
+    return [word for group in c.several(kind, count // len(kind[0])) for word in group]
+
+
+def pair(english: str, japanese: str) -> Sides:
+    """Build a word and its translation."""
+    link = Link()
+    return (Word(english, link, True),), (Word(japanese, link, True),)
 
 
 @plot
@@ -292,36 +347,6 @@ def message(t: Teller, c: Chooser) -> tuple[str, ...]:
     why, rival, state = either(c, (hero, "kind"), (friend, "happy"))
     t.because(t.doing(friend, "thank", hero), t.being(t.meant(why, rival), state))
     return (first_content(news), state)
-
-
-@plot
-def dictation(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Somebody practises writing: a friend dictates."""
-    hero, friend = people(t, c)
-    text, written = report(c), Figure(noun("sentence"))
-    subject = Figure(noun(c.pick(("English", "Japanese"))))
-    t.tell(t.doing(hero, "study", subject, modality="have to"), "", "one day", "yesterday")
-    state = helping(t, c, friend, hero)
-    t.tell(t.doing(friend, "say", None, text.spoken()))
-    t.tell(t.doing(hero, "write", written, text.worded()), "", "then")
-    t.tell(t.doing(c.pick((hero, friend)), "read", written, text.worded()), "after that", "")
-    if c.chance(0.5):
-        thanking(t, c, friend, hero)
-    return (first_content(text), state)
-
-
-@plot
-def letter(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Somebody writes a letter, which is read."""
-    hero, friend = people(t, c)
-    text, sheet = report(c), Figure(noun("letter"))
-    t.tell(t.doing(hero, "write", sheet, text.worded()), "", "one day", "yesterday")
-    t.tell(t.doing(hero, "show", sheet, to=friend), "then", "the next day")
-    t.tell(t.doing(friend, "read", sheet, text.worded()))
-    why, rival, state = either(c, (hero, "kind"), (friend, "happy"))
-    t.because(t.doing(friend, "thank", hero), t.being(t.meant(why, rival), state))
-    t.tell(t.doing(hero, "read", sheet, text.worded()), "that evening")
-    return (first_content(text), state)
 
 
 def report(c: Chooser) -> Passage:
