@@ -138,51 +138,44 @@ def shopping_list(t: Teller, c: Chooser) -> tuple[str, ...]:
 
 @plot
 def lesson(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Somebody learns new words. Only here can any word follow any other, with nothing between them: this alone makes
-    a head that copies every word."""
+    """Somebody practises nouns, adjectives or verbs. Only here can a word follow any other, with nothing between them:
+    this alone makes a head that copies every word."""
     hero, friend = people(t, c)
-    chosen = vocabulary(c, c.pick(range(11, 19)))
-    taught = passage((pair(*entry) for entry in chosen), comma="", last="")
-    paper, subject = Figure(noun("word list")), Figure(noun("English"))
-    t.tell(t.doing(hero, "study", subject, modality=c.pick(("want", "have to"))), "", "one day", "yesterday")
+    kind, vocabulary = c.weighted(LESSONS)
+    chosen = c.several(vocabulary, c.pick(range(10, 17)))
+    text, practiced = passage((pair(*entry) for entry in chosen), comma="", last=""), Figure(noun(kind), plural=True)
+    t.tell(t.doing(hero, "practice", practiced, modality=c.pick(("want", "have to"))), "", "one day", "yesterday")
     state = helping(t, c, friend, hero)
-    t.tell(t.doing(friend, "write", paper, taught.worded()), "", "then")
-    t.tell(t.doing(hero, "read", paper, taught.worded()), "then", "soon", "")
-    t.tell(t.doing(hero, "write", paper, taught.worded()), "after that", "that evening")
+    t.tell(t.doing(friend, "write", practiced, text.worded()), "", "then")
+    t.tell(t.doing(hero, "read", practiced, text.worded()), "then", "soon", "")
+    t.tell(t.doing(hero, "write", practiced, text.worded()), "after that", "that evening")
     if c.chance(0.5):
-        t.tell(t.doing(friend, "read", paper, taught.worded()), "", "then")
+        t.tell(t.doing(friend, "read", practiced, text.worded()), "", "then")
     else:
         thanking(t, c, friend, hero)
     return (chosen[0][0], state)
 
 
-def _vocabulary(*groups: tuple[tuple[str, str], ...]) -> tuple[tuple[tuple[str, str], ...], ...]:
-    """Return the groups without those of several words, or of a word that another one begins with."""
-    first = {group[0][0]: group for group in reversed(groups)}
-    return tuple(group for word, group in first.items() if " " not in word)
+def _different(entries: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return single words with the first of their translations."""
+    translations: dict[str, str] = {}
+    for english, japanese in entries:
+        translations.setdefault(english, japanese)
+    return tuple((english, japanese) for english, japanese in translations.items() if " " not in english)
 
 
-LESSONS = (
-    (_vocabulary(*(((entry.english, entry.writing),) for entry in (*NOUNS, *CITIES))), 0.45),
-    (_vocabulary(*(((entry.english, ja.attributive(entry.predicate).text),) for entry in ADJECTIVES)), 0.15),
-    (
-        _vocabulary(
-            *(
-                ((entry.english, ja.dictionary(entry.predicate).text), (entry.past, ja.ta(entry.predicate).text))
-                for entry in VERBS
-                if entry.english != entry.past
-            )
-        ),
-        0.4,
-    ),
+INFLECTED = tuple(entry for entry in VERBS if entry.kind not in ("i", "na"))
+"""Verbs that are verbs in Japanese too."""
+DESCRIPTIVE = tuple(entry for entry in ADJECTIVES if entry.kind in ("i", "ii", "na"))
+"""Adjectives that are adjectives in Japanese too."""
+VOCABULARY = (
+    ("noun", _different((entry.english, entry.writing) for entry in (*NOUNS, *CITIES))),
+    ("adjective", _different((entry.english, ja.attributive(entry.predicate).text) for entry in DESCRIPTIVE)),
+    ("verb", _different((entry.english, ja.dictionary(entry.predicate).text) for entry in INFLECTED)),
+    ("verb", _different((entry.past, ja.ta(entry.predicate).text) for entry in INFLECTED)),
 )
-"""Words of one kind with their translations, and the weight of the kind: nouns, adjectives, verbs with their past."""
-
-
-def vocabulary(c: Chooser, count: int) -> list[tuple[str, str]]:
-    """Return about `count` different words of one kind with their translations."""
-    kind = c.weighted(LESSONS)
-    return [word for group in c.several(kind, count // len(kind[0])) for word in group]
+"""Words of one kind with their translations; the second verbs are in the past."""
+LESSONS = [((kind, entries), len(entries)) for kind, entries in VOCABULARY]
 
 
 def pair(english: str, japanese: str) -> Sides:
@@ -367,9 +360,7 @@ def event(c: Chooser, form: ja.Form | None = None) -> Sides:
         action = c.pick(ACTIONS)
         actor = c.pick([entry for entry in nouns(*action.subject) if entry.english != "friend"])
         who = common(actor, c.pick(("a", "the")), *c.describe(actor, 0.7))
-        wish = "person" in actor.kinds and c.chance(0.4)
-        mode = Mode("past", modality=c.pick(("want", "have to")) if wish else "")
-        clause = c.event(action, mode, who, timed=0.6, placed=0.8, accompanied=0.0, counted=0.3)
+        clause = c.event(action, Mode("past"), who, timed=0.6, placed=0.8, accompanied=0.0, counted=0.3)
         english = clause.english()
         if not POINTING & {word.text for word in words(english)}:
             return english, clause.japanese(form)
