@@ -142,14 +142,15 @@ def lesson(t: Teller, c: Chooser) -> tuple[str, ...]:
     this alone makes a head that copies every word."""
     hero, friend = people(t, c)
     kind, vocabulary = c.weighted(LESSONS)
-    chosen = c.several(vocabulary, c.pick(range(10, 17)))
+    unused = [entry for entry in vocabulary if entry[0] not in (hero.entry.english, friend.entry.english)]
+    chosen = c.several(unused, c.pick(range(12, 19)))
     text, practiced = passage((pair(*entry) for entry in chosen), comma="", last=""), Figure(noun(kind), plural=True)
     t.tell(t.doing(hero, "practice", practiced, modality=c.pick(("want", "have to"))), "", "one day", "yesterday")
     state = helping(t, c, friend, hero)
     t.tell(t.doing(friend, "write", practiced, text.worded()), "", "then")
     t.tell(t.doing(hero, "read", practiced, text.worded()), "then", "soon", "")
     t.tell(t.doing(hero, "write", practiced, text.worded()), "after that", "that evening")
-    if c.chance(0.5):
+    if c.chance(0.7):
         t.tell(t.doing(friend, "read", practiced, text.worded()), "", "then")
     else:
         thanking(t, c, friend, hero)
@@ -173,6 +174,7 @@ VOCABULARY = (
     ("adjective", _different((entry.english, ja.attributive(entry.predicate).text) for entry in DESCRIPTIVE)),
     ("verb", _different((entry.english, ja.dictionary(entry.predicate).text) for entry in INFLECTED)),
     ("verb", _different((entry.past, ja.ta(entry.predicate).text) for entry in INFLECTED)),
+    ("name", tuple((entry.english, entry.writing) for entry in CALLED)),
 )
 """Words of one kind with their translations; the second verbs are in the past."""
 LESSONS = [((kind, entries), len(entries)) for kind, entries in VOCABULARY]
