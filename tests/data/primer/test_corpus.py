@@ -113,7 +113,7 @@ def repeating(count: int) -> list[Row]:
 
 def test_words_are_repeated_exactly() -> None:
     """Guards the only text that rewards induction: three times the same words in the same order."""
-    stories = repeating(1500)
+    stories = repeating(6000)
     assert {row["construction"] for row in stories} == set(REPEATED)
     for row in stories:
         words, *again = passages(row)
@@ -183,7 +183,7 @@ def test_a_lesson_is_about_words_of_one_kind() -> None:
 def test_repeated_words_mean_something() -> None:
     """Guards against gibberish such as 'wore grew sweet hate', and against guests who write the list themselves."""
     names = {name.english for name in NAMES}
-    for row in repeating(1500):
+    for row in repeating(6000):
         words = passages(row)[0]
         assert re.fullmatch(MEANINGFUL[row["construction"]], words), (row["construction"], words)
         listed = [word for word in re.findall(r"\w+", words) if word != "and"]
