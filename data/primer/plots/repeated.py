@@ -147,14 +147,19 @@ def lesson(t: Teller, c: Chooser) -> tuple[str, ...]:
     text, practiced = passage((pair(*entry) for entry in chosen), comma="", last=""), Figure(noun(kind), plural=True)
     t.tell(t.doing(hero, "practice", practiced, modality=c.pick(("want", "have to"))), "", "one day", "yesterday")
     state = helping(t, c, friend, hero)
-    t.tell(t.doing(friend, "write", practiced, text.worded()), "", "then")
-    t.tell(t.doing(hero, "read", practiced, text.worded()), "then", "soon", "")
-    t.tell(t.doing(hero, "write", practiced, text.worded()), "after that", "that evening")
+    teacher, *rest = c.pick(ROUNDS)
+    t.tell(t.doing(friend, teacher, practiced, text.worded()), "", "then")
+    for action, leads in zip(rest, (("then", "soon", ""), ("after that", "that evening")), strict=True):
+        t.tell(t.doing(hero, action, practiced, text.worded()), *leads)
     if c.chance(0.7):
         t.tell(t.doing(friend, "read", practiced, text.worded()), "", "then")
     else:
         thanking(t, c, friend, hero)
     return (chosen[0][0], state)
+
+
+ROUNDS = (("write", "read", "write"), ("read", "write", "read"))
+"""What the teacher does, then the learner, twice."""
 
 
 def _different(entries: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
