@@ -17,7 +17,7 @@ TWO_ACTS = 0.25
 """Fraction of the stories about people that have two acts with the same people."""
 OF_REPETITION = 0.05
 """Weight of a plot in which words are repeated; that of the others is 1."""
-WEIGHTS = dict.fromkeys(REPEATED, OF_REPETITION) | {"lesson": 1.1}
+WEIGHTS = dict.fromkeys(REPEATED, OF_REPETITION) | {"lesson": 1.0}
 """Induction heads need many lessons."""
 LONGEST = 12
 """Maximum number of sentences of a story, without questions."""

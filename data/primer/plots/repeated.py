@@ -142,8 +142,7 @@ def lesson(t: Teller, c: Chooser) -> tuple[str, ...]:
     this alone makes a head that copies every word."""
     hero, friend = people(t, c)
     kind, vocabulary = c.weighted(LESSONS)
-    unused = [entry for entry in vocabulary if entry[0] not in (hero.entry.english, friend.entry.english)]
-    chosen = c.several(unused, c.pick(range(12, 19)))
+    chosen = c.several(vocabulary, c.pick(range(10, 15)))
     text, practiced = passage((pair(*entry) for entry in chosen), comma="", last=""), Figure(noun(kind), plural=True)
     t.tell(t.doing(hero, "practice", practiced, modality=c.pick(("want", "have to"))), "", "one day", "yesterday")
     state = helping(t, c, friend, hero)
@@ -179,7 +178,6 @@ VOCABULARY = (
     ("adjective", _different((entry.english, ja.attributive(entry.predicate).text) for entry in DESCRIPTIVE)),
     ("verb", _different((entry.english, ja.dictionary(entry.predicate).text) for entry in INFLECTED)),
     ("verb", _different((entry.past, ja.ta(entry.predicate).text) for entry in INFLECTED)),
-    ("name", tuple((entry.english, entry.writing) for entry in CALLED)),
 )
 """Words of one kind with their translations; the second verbs are in the past."""
 LESSONS = [((kind, entries), len(entries)) for kind, entries in VOCABULARY]
