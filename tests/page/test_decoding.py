@@ -81,7 +81,8 @@ return sources.map((source) => {
 
 
 def prompts(count: int, longest: int) -> list[list[int]]:
-    return [torch.randint(4, VOCABULARY, (1 + number * longest // count,)).tolist() for number in range(count)]
+    """Return texts of different lengths; an eos begins each, as in training."""
+    return [[EOS, *torch.randint(4, VOCABULARY, (number * longest // count,)).tolist()] for number in range(count)]
 
 
 def continued(model: GPT, ids: list[int], config: SamplingConfig, seed: int = 0) -> list[int]:

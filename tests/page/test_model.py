@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from configs.compose import compose_config
 from configs.errors import UserError
 from interpretability.ablation import Head, replace_head_outputs
 from interpretability.residual_stream import norm_path, record_residual_stream
-from model.config import ModelConfig
+from model.config import ACTIVATIONS, ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.layers import NONLINEARITIES
 from model.recording import record_attention
 from page.weights import COMPUTED, describe_weights, refused_options
 from tests.conftest import ROOT
@@ -169,6 +171,23 @@ def test_replaced_heads_equal_torch(browser: Browser, build: Any) -> None:
             for outputs in ({(kind, layer, 0): 0.0}, {(kind, layer, 2): vectors}, several):
                 expected.add(source, target, outputs, recorded(rounded, source, target, outputs))
     check(expected.differences(browser, "model"), config)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations_are_exact(browser: Browser, activation: str) -> None:
+    """Guards against coefficients of erf or tanh whose errors random models hide: an MLP with identity weights."""
+    body = """
+const {FeedForward, Linear} = await import('/engine/model/layers.js');
+const [activation, numbers] = values;
+const ones = Float32Array.of(1, 1);
+const expand = activation === 'swiglu' ? new Linear(ones, null, 2, 1) : new Linear(ones, null, 1, 1);
+const mlp = new FeedForward(activation, expand, new Linear(ones, null, 1, 1));
+return [...mlp.apply(Float32Array.from(numbers), numbers.length)];
+"""
+    numbers = torch.linspace(-6, 6, 481)
+    wanted = F.silu(numbers) * numbers if activation == "swiglu" else NONLINEARITIES[activation](numbers)
+    result = torch.tensor(browser.run(body, activation, numbers.tolist()))
+    torch.testing.assert_close(result, wanted, atol=1e-6, rtol=1e-6)
 
 
 def test_wrong_inputs_are_errors(browser: Browser) -> None:
