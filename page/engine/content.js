@@ -1,6 +1,6 @@
 /** What a page contains beside the tab: recordings, and models with one worker for each run, started by the first question to it. */
 
-import {Unavailable} from 'chumoku/core/source.js';
+import {Unavailable} from 'chumoku/core/unavailable.js';
 import {Refused, WorkerClient} from './client.js';
 
 /** {archive, models} for the tab's Source; `models` are {runs: their names, call(method, argument, onProgress, signal) -> Promise}. */

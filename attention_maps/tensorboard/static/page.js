@@ -7,7 +7,7 @@ import {loadFrame, NoExamples} from './core/load_frame.js';
 import {load, loadOverview} from './core/load_page.js';
 import {createPreloader} from './core/preload.js';
 import {Recordings, recordingTitle, stepName} from './core/recordings.js';
-import {Unavailable} from './core/source.js';
+import {Unavailable} from './core/unavailable.js';
 import {State} from './core/state.js';
 import {element} from './dom/elements.js';
 import {colours} from './draw/colours.js';
@@ -96,7 +96,7 @@ export async function openPage(body, source) {
     if (state.now.against && !tabs.compares()) return state.set({against: ''});
     const settled = recordings.settle(state.now);
     if (settled.run !== state.now.run || settled.recording !== state.now.recording) {
-      notice = missed(state.now, settled, Boolean(source.archive));
+      notice = missed(state.now, settled, source.isFile);
       state.set(settled);
       return; // which draws again
     }
@@ -202,7 +202,7 @@ export async function openPage(body, source) {
   new ResizeObserver(() => grid.draw()).observe(grid.element);
   takeKeyboard();
   await refresh({anew: true});
-  if (source.archive) return;
+  if (source.isFile) return;
   onReload(() => refresh({anew: true}));
   setTimeout(poll, POLL);
 }

@@ -2,7 +2,7 @@
 
 import {chooseHead, kindsOf, makeFrame, shapesOf, weightByValues} from './frame.js';
 import {stepName, stepOf} from './recordings.js';
-import {Unavailable} from './source.js';
+import {Unavailable} from './unavailable.js';
 
 /** A recording with scores and measures in `meta`, but without examples. */
 export class NoExamples extends Unavailable {

@@ -2,7 +2,7 @@
 
 import {shapesOf} from './frame.js';
 import {fitting, loadFrame, loadLayer, loadMatrix, otherPlace, otherSide} from './load_frame.js';
-import {Unavailable} from './source.js';
+import {Unavailable} from './unavailable.js';
 
 /** The `meta` of recordings without a rollout (of older versions), so that it is not requested again. */
 const withoutRollout = new WeakSet();

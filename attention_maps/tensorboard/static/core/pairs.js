@@ -9,7 +9,7 @@ import {stepName} from './recordings.js';
  * of token positions; `values`: whether weights are multiplied by value norms.
  */
 export async function loadPair(source, {run, recording, sample, kind, values}, query, key) {
-  if (!source.archive) return source.pair({run, recording, sample, kind, values, query: query.join(), key: key.join()});
+  if (!source.isFile) return source.pair({run, recording, sample, kind, values, query: query.join(), key: key.join()});
   const read = async (name) => {
     const {layers} = shapesOf(await source.meta(run, name), sample)[kind];
     const place = {run, recording: name, sample, kind, values};
@@ -18,7 +18,7 @@ export async function loadPair(source, {run, recording, sample, kind, values}, q
   };
   const wanted = (await source.meta(run, recording)).samples[sample];
   const found = {chosen: await read(recording), steps: [], weights: []};
-  for (const step of source.archive.index.runs[run].steps) {
+  for (const step of (await source.index()).runs[run].steps) {
     const {samples} = await source.meta(run, stepName(step));
     if (!samples[sample] || sameTokens(wanted, {samples: [samples[sample]]}, 0) !== 0) continue;
     found.steps.push(step);

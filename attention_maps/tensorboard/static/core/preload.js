@@ -1,7 +1,7 @@
 /** Reads the recordings around the current one while the page is idle, so that moving through the steps draws from memory. */
 
 import {load, loadOverview} from './load_page.js';
-import {Unavailable} from './source.js';
+import {Unavailable} from './unavailable.js';
 
 const REACH = 6; // recordings on either side
 const BUDGET = 200e6; // bytes of decoded maps

@@ -91,7 +91,7 @@ export function stepName(step) {
 }
 
 /** 3 -> asked_00003. */
-function askedName(number) {
+export function askedName(number) {
   return `asked_${String(number).padStart(5, '0')}`;
 }
 

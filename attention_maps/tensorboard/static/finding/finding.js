@@ -15,7 +15,7 @@ import {readable} from '../core/format.js';
 import {labelsOf, shapesOf} from '../core/frame.js';
 import {loadLayer} from '../core/load_frame.js';
 import {namesIn} from '../core/measures.js';
-import {Unavailable} from '../core/source.js';
+import {Unavailable} from '../core/unavailable.js';
 import {measureBehind} from '../views/story/history.js';
 import {bestAligning, betterRow, largestWeight, lastScores, mostAdding, mostAttending, SCORED, scoredHeads} from './head.js';
 import {changedWord, isWord, predictedWord, pronounOf} from './word.js';

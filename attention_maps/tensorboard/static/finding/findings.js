@@ -3,7 +3,7 @@
 import {labelsOf, rowsNamed, shapesOf} from '../core/frame.js';
 import {fitting, sameTokens} from '../core/load_frame.js';
 import {stepOf} from '../core/recordings.js';
-import {Unavailable} from '../core/source.js';
+import {Unavailable} from '../core/unavailable.js';
 import {findingOf} from './finding.js';
 
 /**

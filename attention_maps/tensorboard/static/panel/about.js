@@ -16,7 +16,7 @@ export function createAbout({source, state}) {
   const fold = element('details', {class: 'about', hidden: true}, element('summary', {}, 'about this model'), list);
 
   function update() {
-    const about = source.archive?.about?.[state.now.run];
+    const about = source.about(state.now.run);
     fold.hidden = !about;
     if (!about) return;
     const lines = LINES.filter(([key]) => about[key]).flatMap(([key, title]) => [element('dt', {}, title), element('dd', {}, about[key])]);

@@ -2,7 +2,7 @@
 
 import {otherPlace, sameTokens} from '../core/load_frame.js';
 import {recordingTitle} from '../core/recordings.js';
-import {Unavailable} from '../core/source.js';
+import {Unavailable} from '../core/unavailable.js';
 import {searchableList} from '../dom/searchable_list.js';
 
 const NO_EXAMPLE = 'no example with these tokens';

@@ -5,7 +5,7 @@ import {KIND_NAMES, KINDS, layerNumber, shapesOf} from '../core/frame.js';
 import {sameTokens} from '../core/load_frame.js';
 import {namesAt} from '../core/measures.js';
 import {recordingTitle} from '../core/recordings.js';
-import {Unavailable} from '../core/source.js';
+import {Unavailable} from '../core/unavailable.js';
 import {menu, segments} from '../dom/fields.js';
 import {searchableList} from '../dom/searchable_list.js';
 import {selectionIn} from './kept_selection.js';

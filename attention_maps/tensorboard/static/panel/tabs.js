@@ -5,7 +5,7 @@ import {layerNumber} from '../core/frame.js';
 import {measureAt, measureOf, measureText, namesAt} from '../core/measures.js';
 import {idle} from '../core/preload.js';
 import {recordingTitle, stepName, stepOf} from '../core/recordings.js';
-import {Unavailable} from '../core/source.js';
+import {Unavailable} from '../core/unavailable.js';
 import {element} from '../dom/elements.js';
 import {explain} from '../dom/explain.js';
 import {segments} from '../dom/fields.js';

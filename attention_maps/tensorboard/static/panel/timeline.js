@@ -1,7 +1,7 @@
 /** The timeline of a run: the slider over recorded steps, playing, following the newest step, switching to generated texts. */
 
 import {recordingTitle, stepName} from '../core/recordings.js';
-import {Unavailable} from '../core/source.js';
+import {Unavailable} from '../core/unavailable.js';
 import {element} from '../dom/elements.js';
 import {menu, tick} from '../dom/fields.js';
 import {icon} from '../dom/icons.js';
@@ -38,7 +38,7 @@ export function createTimeline(context, {drawn, refresh}) {
   const jumpTo = (checked) => state.set({follow: checked, ...(checked ? {recording: newest()} : {})});
   const follow = tick(['follow', element('span', {class: 'wide'}, ' latest')], jumpTo, 'Jump to the newest step as soon as it is recorded');
   const reload = button('refresh', 'check for new recordings', () => refresh());
-  const live = context.source.archive ? [] : [follow.element, reload];
+  const live = context.source.isFile ? [] : [follow.element, reload];
   const bar = element(
     'section',
     {class: 'timeline', 'aria-label': 'training steps'},

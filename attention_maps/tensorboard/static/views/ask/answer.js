@@ -2,7 +2,7 @@
 
 import {languageOf, percent, readable, signed} from '../../core/format.js';
 import {recordingTitle} from '../../core/recordings.js';
-import {Unavailable} from '../../core/source.js';
+import {Unavailable} from '../../core/unavailable.js';
 import {element} from '../../dom/elements.js';
 import {css} from '../../draw/colours.js';
 import {tokenButton} from '../tokens.js';

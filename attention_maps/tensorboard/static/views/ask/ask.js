@@ -1,7 +1,7 @@
 /** The view Ask: a text that the model of a checkpoint reads, continues or translates, also without some of its heads. */
 
 import {recordingTitle} from '../../core/recordings.js';
-import {Unavailable} from '../../core/source.js';
+import {Unavailable} from '../../core/unavailable.js';
 import {element} from '../../dom/elements.js';
 import {segments, tick} from '../../dom/fields.js';
 import {KeptWeights} from '../kept_weights.js';

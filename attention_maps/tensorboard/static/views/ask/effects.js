@@ -4,7 +4,7 @@ import {percent, readable, signed} from '../../core/format.js';
 import {layerNumber} from '../../core/frame.js';
 import {HURTS, meaningOf} from '../../core/glossary.js';
 import {namesAt} from '../../core/measures.js';
-import {Unavailable} from '../../core/source.js';
+import {Unavailable} from '../../core/unavailable.js';
 import {element} from '../../dom/elements.js';
 import {explain} from '../../dom/explain.js';
 import {headName} from './question.js';

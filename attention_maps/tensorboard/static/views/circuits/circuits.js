@@ -1,7 +1,7 @@
 /** Prediction without a text: what the weights of a head say about pairs of tokens, without any text. */
 
 import {languageOf, readable, signed} from '../../core/format.js';
-import {Unavailable} from '../../core/source.js';
+import {Unavailable} from '../../core/unavailable.js';
 import {element} from '../../dom/elements.js';
 import {headWithReason} from '../../finding/sentence.js';
 import {headName} from '../ask/question.js';

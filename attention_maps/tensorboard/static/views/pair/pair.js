@@ -4,7 +4,7 @@ import {languageOf, percent, readable, signed} from '../../core/format.js';
 import {KIND_NAMES, layerNumber} from '../../core/frame.js';
 import {namesAt} from '../../core/measures.js';
 import {recordingTitle, stepName, stepOf} from '../../core/recordings.js';
-import {Unavailable} from '../../core/source.js';
+import {Unavailable} from '../../core/unavailable.js';
 import {element} from '../../dom/elements.js';
 import {hideTooltip, showTooltip, watchHover} from '../../dom/tooltip.js';
 import {css, inksOf} from '../../draw/colours.js';

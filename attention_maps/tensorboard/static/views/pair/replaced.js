@@ -1,6 +1,6 @@
 /** The heads whose output was replaced in the answer to a question: they still attend, but what they find is not used. */
 
-import {Unavailable} from '../../core/source.js';
+import {Unavailable} from '../../core/unavailable.js';
 import {headName, headsOf, howOf} from '../ask/question.js';
 
 const MARKS = {zero: 'removed', mean: 'removed, mean output', other: 'output of another text'};

@@ -1,7 +1,7 @@
 /** The prediction view: which parts of the model make it predict a token, and what each layer would predict. */
 
 import {languageOf, percent, readable, signed} from '../../core/format.js';
-import {Unavailable} from '../../core/source.js';
+import {Unavailable} from '../../core/unavailable.js';
 import {element} from '../../dom/elements.js';
 import {choice, menu, segments} from '../../dom/fields.js';
 import {css, inksOf} from '../../draw/colours.js';

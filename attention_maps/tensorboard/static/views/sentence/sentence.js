@@ -1,7 +1,7 @@
 /** The sentence view: running text shaded by the attention of the selected token. */
 
 import {percent, short} from '../../core/format.js';
-import {Unavailable} from '../../core/source.js';
+import {Unavailable} from '../../core/unavailable.js';
 import {element} from '../../dom/elements.js';
 import {explain} from '../../dom/explain.js';
 import {segments} from '../../dom/fields.js';

@@ -3,7 +3,7 @@
 import {percent} from '../../core/format.js';
 import {kindsOf, layerNumber} from '../../core/frame.js';
 import {stepName} from '../../core/recordings.js';
-import {Unavailable} from '../../core/source.js';
+import {Unavailable} from '../../core/unavailable.js';
 import {element} from '../../dom/elements.js';
 import {askWithout} from '../ask/without.js';
 import {goldPairs, mainPair} from '../pair/gold_pairs.js';
@@ -27,7 +27,7 @@ export function createExample(context) {
   let ranked = null; // as from rank()
 
   function draw(frame) {
-    const pair = context.source.archive ? null : chosenPair(frame, context.state.now.token); // a page would decode all of its maps
+    const pair = context.source.isFile ? null : chosenPair(frame, context.state.now.token); // a page would decode all of its maps
     line.hidden = !pair;
     if (!pair) {
       shown = {};

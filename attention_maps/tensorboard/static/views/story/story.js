@@ -3,7 +3,7 @@
 import {KIND_NAMES, layerNumber} from '../../core/frame.js';
 import {measureOf, measureText, shownName} from '../../core/measures.js';
 import {stepName, stepOf} from '../../core/recordings.js';
-import {Unavailable} from '../../core/source.js';
+import {Unavailable} from '../../core/unavailable.js';
 import {element} from '../../dom/elements.js';
 import {firstSteps} from '../../dom/explain.js';
 import {segments} from '../../dom/fields.js';

@@ -3,7 +3,7 @@
 import {sourceName} from '../../core/frame.js';
 import {sameTokens} from '../../core/load_frame.js';
 import {recordingTitle, stepOf} from '../../core/recordings.js';
-import {Unavailable} from '../../core/source.js';
+import {Unavailable} from '../../core/unavailable.js';
 import {element} from '../../dom/elements.js';
 import {colourTable, paint, reach, scaleMaximum} from '../../draw/matrix_pixels.js';
 
