@@ -23,6 +23,8 @@ LONGEST_MESSAGE = 600
 """Characters of an error message."""
 WATCH = 0.5
 """Seconds between checks whether the parent process still exists."""
+SPARE = 2**24
+"""Bytes that can be allocated unless the memory is used up."""
 
 
 def main(arguments: list[str]) -> None:
@@ -67,6 +69,16 @@ def limit_memory(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
 
 
+def memory_is_used_up() -> bool:
+    """Whether even a small allocation fails. Where one fails inside a library, the library may call it something else:
+    a damaged tokenizer, a SystemError."""
+    try:
+        bytearray(SPARE)
+    except MemoryError:
+        return True
+    return False
+
+
 def serve(questions: TextIO, answers: TextIO) -> None:
     """Answer each line of `questions` by a line of `answers`."""
     reply = replier()
@@ -97,12 +109,12 @@ def replier() -> Callable[[str], dict[str, Any]]:
             if isinstance(question, EffectsQuestion):
                 return {"ok": effects_of(question, models)}
             return {"ok": answer(question, models)}
-        except (UserError, OSError) as error:
-            return {"error": one_sentence("; ".join(messages_of(error)))}
         except Exception as error:
-            if isinstance(error, MemoryError) or is_out_of_memory(error):
+            if isinstance(error, MemoryError) or is_out_of_memory(error) or memory_is_used_up():
                 models.forget()
                 return {"error": "the question needs more memory than it may use: ask a shorter text"}
+            if isinstance(error, UserError | OSError):
+                return {"error": one_sentence("; ".join(messages_of(error)))}
             traceback.print_exc()
             return {"error": one_sentence(f"the question failed: {type(error).__name__}: {error}")}
 

@@ -226,7 +226,7 @@ def test_out_of_memory_during_a_question_is_reported(worker: WorkerProcess, trai
     before = resource.prlimit(first, resource.RLIMIT_DATA)
     resource.prlimit(first, resource.RLIMIT_DATA, (1024 * int(used[1]), before[1]))
     other = asked | {"run": str(trained / "runs" / "translate"), "source": "エミは走る。"}
-    with pytest.raises(Refusal, match=r"memory|SystemError|damaged"):  # whichever allocation fails first
+    with pytest.raises(Refusal, match="memory"):
         worker.ask({key: other[key] for key in ("run", "source", "to")})
     if worker.pid == first:
         resource.prlimit(first, resource.RLIMIT_DATA, before)
