@@ -47,8 +47,9 @@ def write_page(runs: Sequence[tuple[Path, str]], to: Path, settings: ExportSetti
 
     Raises UserError for a run without recordings, and for a model or tokenizer that the engine does not compute.
     """
+    shown: dict[str, Any] = {}
     archive: dict[str, Any] = {
-        "index": {"runs": {}, "logdir": ""},
+        "index": {"runs": shown, "logdir": ""},
         "meta": {},
         "tensors": {},
         "curves": {},
@@ -62,14 +63,14 @@ def write_page(runs: Sequence[tuple[Path, str]], to: Path, settings: ExportSetti
         name = as_text(run.folder.resolve().name)
         if name in models:
             raise UserError(f"run={settings.run}: two runs are called {name}; rename one of the folders")
-        recordings = recorded(run, name, settings.steps)
-        archive["index"]["runs"] |= recordings["index"]["runs"]
+        content = recorded(run, name, settings.steps)
+        shown |= content["index"]["runs"]
         for part in ("meta", "tensors", "curves"):
-            archive[part] |= recordings[part]
+            archive[part] |= content[part]
         archive["about"][name] = about(run, settings)
         models[name] = model_parts(run, settings, weights)
         kept = ", ".join(f"{part['step']:,}" for part in models[name]["checkpoints"])
-        steps = ", ".join(f"{step:,}" for step in recordings["index"]["runs"][name]["steps"])
+        steps = ", ".join(f"{step:,}" for step in shown[name]["steps"])
         lines.append(f"{name}: weights of step {kept} in {settings.weights}; recordings of step {steps or '(none)'}")
     elements = {
         "chumoku-recordings": packed(json.dumps(archive, allow_nan=False)),
@@ -102,10 +103,9 @@ def recorded(run: Run, name: str, count: int) -> dict[str, Any]:
     names = [file.stem for file in steps.values()] or list(files)
     chosen = thinned(names, names[-1], count)
     try:
-        content = page_data(name, {recording: files[recording] for recording in chosen}, None, steps)
+        return page_data(name, {recording: files[recording] for recording in chosen}, None, steps)
     except Refusal as refusal:
         raise UserError(f"{folder}: {refusal}") from None
-    return content
 
 
 def model_parts(run: Run, settings: ExportSettings, weights: list[bytes]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def model_parts(run: Run, settings: ExportSettings, weights: list[bytes]) -> dic
     named by their number."""
     names = [entry["name"] for entry in checkpoints(str(run.folder / "attention"))]
     names = thinned(names, run.checkpoint.name, settings.checkpoints) if names else []
-    others = [Run(run.folder, name) for name in names if name != run.checkpoint.name and settings.checkpoints > 1]
+    others = [Run(run.folder, name) for name in names if name != run.checkpoint.name]
     kept = sorted([run, *others], key=lambda member: member.step)
     parts = []
     for member in tqdm(kept, desc="checkpoints", leave=False, disable=None):

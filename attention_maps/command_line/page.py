@@ -67,8 +67,8 @@ def page(
     elements: texts without `<`, by the id of the element that contains them. start: the script that builds the page,
     which imports modules by `PREFIX` and name."""
     own = {path.relative_to(STATIC).as_posix(): path.read_text("utf-8") for path in sorted(STATIC.rglob("*.js"))}
-    every = own | dict(modules)
-    imports = {PREFIX + name: _data_url(bundled(name, text, every)) for name, text in every.items()}
+    joined = own | dict(modules)
+    imports = {PREFIX + name: _data_url(bundled(name, text, joined)) for name, text in joined.items()}
     content = dict(elements) if archive is None else {"chumoku-archive": _in_script(archive), **elements}
     hash_ = "#attention&" + urlencode({f"p.attention.{key}": value for key, value in state.items()})
     return PAGE.format(
