@@ -17,7 +17,8 @@ FEWER = """
     const text = (piece) => ({reads: {pieces: [piece]}, source: null});
     const kinds = {decoder: {layers: 1, heads: 1}};
     const source = {
-      archive: {index: {runs: {gpt: {steps: [1, 2]}}}},
+      isFile: true,
+      index: async () => ({runs: {gpt: {steps: [1, 2]}}}),
       meta: async (run, name) => ({kinds, samples: name === "step_00000001" ? [text("a")] : [text("a"), text("b")]}),
       tensor: async () => ({numbers: Float32Array.of(1), shape: [1, 1, 1]}),
     };
