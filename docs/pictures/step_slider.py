@@ -3,7 +3,7 @@
     python train.py +experiment=demo_gpt
     python docs/pictures/step_slider.py runs/demo_gpt docs/images/step_slider.webp
 
-Serves the run's folder, opens the tab in headless Chromium, takes a screenshot of every second recorded step and joins
+Serves the run's folder, opens the tab in headless Chromium, takes a screenshot of every fourth recorded step and joins
 the screenshots. Needs Chromium with chromedriver and Japanese fonts (`make browser`).
 """
 
@@ -25,16 +25,16 @@ from tqdm import tqdm
 
 from attention_maps.tensorboard.plugin import AttentionPlugin
 
-VIEW = {"view": "story", "kind": "decoder", "layer": 0, "head": 2}
+VIEW = {"view": "story"}
 FLAGS = "--headless=new --no-sandbox --disable-gpu --hide-scrollbars --lang=en --window-size=1280,960"
 READY = "return document.querySelector('.page')?.getAttribute('aria-busy') === 'false'"
-MILLISECONDS = 450
+MILLISECONDS = 700
 
 
 def main(run: Path, picture: Path) -> None:
     """Write the animation; its last frame stays longer."""
     steps = sorted(path.stem for path in (run / "attention").glob("step_*.safetensors"))
-    steps = steps[(len(steps) - 1) % 2 :: 2]  # with the last one
+    steps = steps[(len(steps) - 1) % 4 :: 4]  # with the last one
     server = program.TensorBoard([*default.get_static_plugins(), AttentionPlugin])
     server.configure(["", "--logdir", str(run.parent), "--port", "0"])
     page = f"{server.launch()}data/plugin_entry.html?name=attention"
@@ -45,7 +45,7 @@ def main(run: Path, picture: Path) -> None:
     with webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver"))) as driver:
         frames = [frame(driver, page, {"run": run.name, "recording": step} | VIEW) for step in tqdm(steps)]
     durations = [MILLISECONDS] * (len(frames) - 1) + [6 * MILLISECONDS]
-    frames[0].save(picture, save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=80, method=6)
+    frames[0].save(picture, save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=60, method=6)
     print(f"{picture}: {len(frames)} steps, {picture.stat().st_size / 1e6:.2f} MB")
 
 
