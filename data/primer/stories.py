@@ -7,7 +7,7 @@ from typing import Any
 from data.primer.characters import Figure
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.tree import Word, Written, alignment, antecedents, referents, segments, write
-from data.primer.plots import PLOTS, WITH_PEOPLE
+from data.primer.plots import PLOTS, REPEATED, WITH_PEOPLE
 from data.primer.splits import split
 from data.primer.story_questions import Asked, about_turn, choose, first_word, in_words
 from data.primer.storyteller import Teller
@@ -15,14 +15,16 @@ from data.primer.stream import Drawn
 
 TWO_ACTS = 0.25
 """Fraction of the stories about people that have two acts with the same people."""
-OFTEN = {"word_list": 2.0}
-"""Weights of the plots that are drawn more often than others: induction heads need many examples."""
+OF_REPETITION = 0.05
+"""Weight of a plot in which words are repeated; that of the others is 1."""
+WEIGHTS = dict.fromkeys(REPEATED, OF_REPETITION) | {"lesson": 1.0}
+"""Induction heads need many lessons."""
 LONGEST = 12
 """Maximum number of sentences of a story, without questions."""
 QUESTIONS = (0.9, 0.6)
 """Probabilities of a question at the end, and of another one after it."""
 
-WEIGHTED = [((name, plot), OFTEN.get(name, 1.0)) for name, plot in PLOTS]
+WEIGHTED = [((name, plot), WEIGHTS.get(name, 1.0)) for name, plot in PLOTS]
 
 
 def tell(chooser: Chooser) -> tuple[Teller, str, list[tuple[str, ...]]]:

@@ -159,7 +159,7 @@ class Teller:
             complements.append(marked(self.object(what, action), "", lexeme.particle, 0, 7))
         if to:
             complements.append(marked(self.object(to), "to", "に", 1, 6))
-        if not negative:
+        if not negative and (what or toward or not lexeme.transitive):  # nobody asks 'Who bought?'
             self.facts.append(Fact(who, action, what, to, toward, modality, turn=turn, sentence=self.sentences))
         head = verb_head(lexeme, ja.favor(lexeme.predicate) if favor else None)
         clause = Clause(head, subject, Mode("past", negative, modality), tuple(complements))

@@ -59,7 +59,7 @@ Part = Word | Phrase
 Parts = tuple[Part, ...]
 
 _STOPS = frozenset((".", "?", "!"))
-_ATTACHED = _STOPS | {",", "'s", "'ll", "'m", "'re"}
+_ATTACHED = _STOPS | {",", ":", "'s", "'ll", "'m", "'re"}
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from data.primer import rows
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.sentences import derive
 from data.primer.grammar.tree import Written
+from data.primer.plots.repeated import LETTERS
 
 SENTENCES = 20_000
 
@@ -69,6 +70,7 @@ def test_no_word_is_unknown_and_our_words_end_where_its_words_end(
 
 
 def test_stories_hold_no_unknown_word(tagger: fugashi.Tagger) -> None:
-    """Guards the words and forms that only the stories use."""
+    """Guards the words and forms that only the stories use. The dictionary has no letters, which spell passwords."""
     for row in rows("stories", 1000, seed=5):
-        assert not [token.surface for token in tagger(row["japanese"]) if token.is_unk], row["japanese"]
+        unknown = [token.surface for token in tagger(row["japanese"]) if token.is_unk]
+        assert set(unknown) <= set(LETTERS), row["japanese"]

@@ -6,7 +6,6 @@ import random
 import re
 from collections import Counter, defaultdict
 from functools import cache
-from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -19,7 +18,7 @@ from data.primer.grammar.choice import Chooser
 from data.primer.grammar.sentences import CONSTRUCTIONS, Sentence, derive, finish
 from data.primer.grammar.tree import write
 from data.primer.lexicon import ADJECTIVES, CITIES, NAMES, NOUNS, TIMES, VERBS
-from data.primer.plots import PLOTS
+from data.primer.plots import PLOTS, REPEATED
 from data.primer.splits import SPLITS, held_out, parts, quotas
 from data.primer.storyteller import Teller
 from data.primer.stream import Combinations, Drawn
@@ -102,18 +101,97 @@ def test_stories_have_four_to_twelve_sentences() -> None:
     assert sum(lengths[count] for count in range(9, 13)) > 0.1 * len(some("stories", 1500))
 
 
-def test_a_word_list_is_repeated_word_for_word() -> None:
-    """Guards the only text that rewards induction: three times the same different words, in an order without a rule."""
-    stories = [row["text"] for row in some("stories", 1500) if row["construction"] == "word_list"]
-    assert len(stories) > 60
-    pairs: list[tuple[str, str]] = []
-    for story in stories:
-        first, second, third = re.findall(r" said ([^.]+)\.", story)
-        assert first == second == third
-        words = first.split()
-        assert 6 <= len(words) == len(set(words)) <= 14
-        pairs += pairwise(words)
-    assert len(set(pairs)) > 0.9 * len(pairs)
+def passages(row: Row) -> list[str]:
+    """Return what a story writes, says, reads or sings, in order."""
+    return re.findall(r": ([^.]+)\.", without_questions(row, row["text"]))
+
+
+def repeating(count: int) -> list[Row]:
+    """Return the stories in which words are repeated."""
+    return [row for row in some("stories", count) if row["construction"] in REPEATED]
+
+
+def test_words_are_repeated_exactly() -> None:
+    """Guards the only text that rewards induction: three times the same words in the same order."""
+    stories = repeating(6000)
+    assert {row["construction"] for row in stories} == set(REPEATED)
+    for row in stories:
+        words, *again = passages(row)
+        assert set(again) <= {words}, row["text"]
+        assert without_questions(row, row["text"]).count(words) >= 3, row["text"]
+        japanese, *_ = re.findall("「([^」]+)」", row["japanese"])
+        assert row["japanese"].count(japanese) == row["text"].count(words), row["japanese"]
+
+
+def test_a_few_stories_repeat_words() -> None:
+    """Guards the first impression of a newcomer, who should see stories, and the data about pronouns."""
+    assert 0.06 < len(repeating(6000)) / len(some("stories", 6000)) <= 0.08
+
+
+def test_nobody_can_guess_the_repeated_words() -> None:
+    """Guards against lists that a model could learn by heart: each is new, and the word that most often follows two
+    words in the other stories is hardly ever right."""
+    stories = repeating(6000)
+    assert len({passages(row)[0] for row in stories}) == len(stories)
+    follows = defaultdict[tuple[str, str], Counter[str]](Counter)
+    right: list[bool] = []
+    for number, row in enumerate(stories):
+        words = ["", ":", *re.findall(r"\w+", passages(row)[0])]
+        for before, last, word in zip(words, words[1:], words[2:], strict=False):
+            known = follows[before, last]
+            if number >= len(stories) / 2 and word not in ("a", "an", "and", "at", "in", "on", "the"):
+                right.append(bool(known) and known.most_common(1)[0][0] == word)
+            known[word] += 1
+    assert len(right) > 1000
+    assert sum(right) < 0.15 * len(right)
+
+
+NUMBER = "(one|two|three|four|five|six|seven|eight|nine|ten)"
+MEANINGFUL = {
+    "shopping_list": rf"({NUMBER} \w+|[a-z]+)((, | and )({NUMBER} \w+|[a-z]+)){{4,7}}",
+    "lesson": r"[A-Za-z]+( [A-Za-z]+){9,13}",
+    "invitation": r"[A-Z]\w+(, [A-Z]\w+){3,6} and [A-Z]\w+",
+    "recipe": rf"\w+ {NUMBER} \w+(, \w+ {NUMBER} \w+){{3,5}}",
+    "song": r"[a-z]+ [a-z]+ [a-z]+(, [a-z]+ [a-z]+ [a-z]+){3,5}",
+    "phone_number": rf"{NUMBER}( {NUMBER}){{5,8}}",
+    "password": r"[A-Z]( [A-Z]){4,7}",
+    "message": r"(an?|the) [a-z]+( [A-Za-z]+)+ and (an?|the) [a-z]+( [A-Za-z]+)+",
+}
+"""What is repeated, by plot."""
+
+
+def test_a_lesson_is_about_words_of_one_kind() -> None:
+    """Guards lessons, most of the repetitions, against a mixture of words, which would look like gibberish."""
+    kinds = {
+        "nouns": {entry.english for entry in (*NOUNS, *CITIES)},
+        "adjectives": {entry.english for entry in ADJECTIVES},
+        "verbs": {entry.english for entry in VERBS},
+        "past": {entry.past for entry in VERBS},
+    }
+    seen = Counter[str]()
+    for row in repeating(6000):
+        if row["construction"] == "lesson":
+            listed = set(passages(row)[0].split())
+            fitting = [kind for kind, entries in kinds.items() if listed <= entries]
+            assert fitting, row["text"]
+            assert any(("verbs" if kind == "past" else kind) in row["text"] for kind in fitting), row["text"]
+            seen[fitting[0]] += 1
+    assert set(seen) == set(kinds)
+
+
+def test_repeated_words_mean_something() -> None:
+    """Guards against gibberish such as 'wore grew sweet hate', and against guests who write the list themselves."""
+    names = {name.english for name in NAMES}
+    for row in repeating(6000):
+        words = passages(row)[0]
+        assert re.fullmatch(MEANINGFUL[row["construction"]], words), (row["construction"], words)
+        listed = [word for word in re.findall(r"\w+", words) if word != "and"]
+        assert row["construction"] == "message" or len(set(listed)) == len(listed), words
+        people = {name for name in row["names"] if name in names}
+        assert len(people) == 2
+        assert not people & set(listed), row["text"]
+        for place in re.finditer(re.escape(words), row["text"]):  # nothing in a list is a candidate antecedent
+            assert all(end <= place.start() or place.end() <= start for start, end, *_ in row["mentions"]), row["text"]
 
 
 def test_no_clause_has_one_person_as_subject_and_object() -> None:
