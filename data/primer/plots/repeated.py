@@ -142,7 +142,7 @@ def lesson(t: Teller, c: Chooser) -> tuple[str, ...]:
     this alone makes a head that copies every word."""
     hero, friend = people(t, c)
     kind, vocabulary = c.weighted(LESSONS)
-    chosen = c.several(vocabulary, c.pick(range(10, 15)))
+    chosen = c.several(vocabulary, c.pick(range(12, 17)))
     text, practiced = passage((pair(*entry) for entry in chosen), comma="", last=""), Figure(noun(kind), plural=True)
     t.tell(t.doing(hero, "practice", practiced, modality=c.pick(("want", "have to"))), "", "one day", "yesterday")
     state = helping(t, c, friend, hero)
