@@ -30,12 +30,9 @@ def main() -> None:
 def export(settings: ExportSettings) -> None:
     """Load the run, write it to a new folder in the other program's format, and say how to use it. Raises UserError."""
     with importing():  # late, so that --help and errors need not wait a second for torch
-        from dataclasses import asdict
-
         from configs.atomic_folder import check_new, whole_folder
         from configs.errors import UserError
         from configs.program import expanded
-        from interop.export_input import Trained
         from interop.formats import disk_errors, exporter
         from run import Run
         from training.run_folder.saved_config import named_runs
@@ -49,9 +46,8 @@ def export(settings: ExportSettings) -> None:
     write = exporter(settings.format)
 
     run = Run(*runs[0])
-    trained = Trained(run.model, run.tokenizers, run.folder, run.step, asdict(run.config))
     with whole_folder(folder) as partial, disk_errors():
-        lines = write(trained, partial, settings)
+        lines = write(run.trained, partial, settings)
     print(*lines, sep="\n")
 
 

@@ -6,6 +6,7 @@ Programs and the Attention tab load runs with the same class.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -25,6 +26,8 @@ from generation.recorded_maps import GeneratedMaps
 from generation.text_streaming import continuation
 from generation.translation import best_translations
 from generation.translation_result import Translation
+from interop.about import about
+from interop.export_input import Trained
 from interpretability.recorder import record
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -129,8 +132,19 @@ class Run(LoadedRun):
         """Return the recording of an example by the model as it is, in which heads may be removed."""
         pieces = self.tokenizer
         return record(
-            self.model, [example], pieces.special_ids, self.step, pieces=pieces.pieces, max_tokens=self.longest
+            self.model,
+            [example],
+            pieces.special_ids,
+            self.step,
+            pieces=pieces.pieces,
+            max_tokens=self.longest,
+            about=about(self.trained),
         )
+
+    @property
+    def trained(self) -> Trained:
+        """Return the model with all that is known of its run, for an export or for what is said of it."""
+        return Trained(self.model, self.tokenizers, self.folder, self.step, asdict(self.config))
 
     def example(self, text: str, target: str | None = None, reverse: bool = False) -> Example:
         """Return the tokens that the model reads of a text, or of a sentence and its target; arguments and errors as in
@@ -195,7 +209,9 @@ class Run(LoadedRun):
         `translate`. Raises UserError if nothing can be written there."""
         check_contents(self.folder, written=FOLDER)
         most = self.config.attention.max_tokens
-        return lambda: GeneratedMaps(self.folder, self.step, self.model, self.tokenizers, most, reverse)
+        return lambda: GeneratedMaps(
+            self.folder, self.step, self.model, self.tokenizers, most, reverse, about(self.trained)
+        )
 
     def check(self, task: str, config: GenerateConfig) -> None:
         """Raise UserError if the run has another task than `gpt` or `translate`, or for each setting that is wrong."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from attention_maps.files import store
@@ -31,10 +32,11 @@ class GeneratedMaps:
         tokenizers: list[Tokenizer],
         max_tokens: int,
         reverse: bool = False,
+        about: Mapping[str, str] | None = None,
     ) -> None:
         """folder, step: the run and its checkpoint; model: with the exact weights; max_tokens: limit per map side;
-        reverse: as in TranslationConfig."""
-        self.reverse = reverse
+        reverse: as in TranslationConfig; about: what the recording says of the run."""
+        self.reverse, self.about = reverse, about
         self.folder, self.step, self.model, self.tokenizers = folder, step, model, tokenizers
         self.max_tokens = max_tokens
         self.limit = min(max_tokens, model.config.context)
@@ -66,7 +68,13 @@ class GeneratedMaps:
             return
         labels = self.tokenizers[-1]
         recording = record(
-            self.model, self.examples, labels.special_ids, self.step, pieces=labels.pieces, max_tokens=self.max_tokens
+            self.model,
+            self.examples,
+            labels.special_ids,
+            self.step,
+            pieces=labels.pieces,
+            max_tokens=self.max_tokens,
+            about=self.about,
         )
         try:
             path = store.save_generated(recording, self.folder)

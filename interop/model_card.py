@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import yaml
 
-from configs.program import expanded
+from interop.about import data, introduction, recipe
 from interop.export_input import Trained, weights_hash
-from model.encoder_decoder import EncoderDecoder
-from model.size import count_parameters
 
 ROWS = 12
 """Number of evaluations in the table of the curve, evenly spaced."""
@@ -80,47 +76,6 @@ def front_matter(trained: Trained, usage: Usage) -> str:
     return "\n".join(lines)
 
 
-def introduction(trained: Trained) -> str:
-    """Return what the model is: task, size, tokens, steps."""
-    model, settings = trained.model, trained.config
-    shape = model.config
-    if isinstance(model, EncoderDecoder):
-        kind = f"A translator (encoder-decoder) of {shape.encoder_depth} + {shape.layers} layers"
-    else:
-        kind = f"A language model (GPT) of {shape.layers} layer{'s' if shape.layers > 1 else ''}"
-    sizes = " and ".join(f"{tokenizer.vocab_size:,}" for tokenizer in trained.tokenizers)
-    return (
-        f"{kind}, {shape.heads} heads and width {shape.width}, with a context of {shape.context} tokens: "
-        f"{count_parameters(model):,} parameters, {settings['tokenizer']['kind']} vocabulary of {sizes}. "
-        f"Trained with Chumoku; these are the weights of step {trained.step:,}."
-    )
-
-
-def data(settings: Mapping[str, Any], task: str) -> str:
-    """Return what the model was trained on. Of local files only the names are given."""
-    source, path = settings["source"], settings["path"]
-    if source == "primer":
-        what = "sentence pairs, English and Japanese" if task == "translate" else "stories in English"
-        size = settings["sentences"] if task == "translate" else settings["stories"]
-        text = f"The built-in corpus of Chumoku: {size:,} synthetic {what}, generated from a grammar."
-    elif source == "hub" and not is_folder(path):
-        parts = {"subset": "subset", "revision": "revision", "train_split": "split"}
-        named = "".join(f", {word} `{settings[key]}`" for key, word in parts.items() if settings.get(key))
-        text = f"[{path}](https://huggingface.co/datasets/{path}){named}."
-    else:
-        # The query of a URL may be a signature with which anyone can download the file, and contain commas.
-        files = re.split(r",(?=\w+://)" if "://" in str(path) else ",", str(path))
-        names = ", ".join(f"`{Path(urlsplit(file).path if '://' in file else file).name}`" for file in files)
-        text = f"{'Sentence pairs' if task == 'translate' else 'Text'} from {names}."
-    both = " Trained in both directions: a source is translated the other way if the id of bos stands before its ids."
-    return text + (both if settings["both_directions"] and task == "translate" else "")
-
-
-def is_folder(path: str) -> bool:
-    """Whether a dataset of `data=hub` is a folder of this machine, and not `owner/name`."""
-    return not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path) or expanded(path).is_dir()
-
-
 def training(trained: Trained) -> str:
     """Return the recipe and the complete settings."""
     settings = trained.config
@@ -129,12 +84,6 @@ def training(trained: Trained) -> str:
     start = settings.get("init_from")
     intro += f", from the weights of `{Path(start).name}`" if start else ""
     return f"{intro}:\n\n<details><summary>Settings</summary>\n\n```yaml\n{chosen}```\n\n</details>"
-
-
-def recipe(settings: Mapping[str, Any]) -> str:
-    """Return the command that trains such a run, without the settings that were changed."""
-    chosen = f"+experiment={settings['experiment']}" if settings.get("experiment") else f"task={settings['task']}"
-    return f"python train.py {chosen}"
 
 
 def curve(lines: Sequence[Mapping[str, Any]], step: int) -> str:

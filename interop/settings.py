@@ -52,10 +52,10 @@ class ExportSettings:
     """page: number format of the weights, two bytes each; the browser computes in float32."""
 
     title: str | None = None
-    """page: the title; null uses the names of the runs."""
+    """page: the title; null uses those of the runs, `title=` of train.py or their names."""
 
     licence: str | None = None
-    """page: the licence of the page, with its weights and texts, such as `CC BY 4.0`."""
+    """page: the licence of the page, with its weights and texts, such as `CC BY 4.0`; null uses those of the runs."""
 
     overwrite: bool = False
     """page: replace the file if it exists."""

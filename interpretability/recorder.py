@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ def record(
     measured: Measures | None = None,
     known: Measures | None = None,
     repeated: Tensor | None = None,
+    about: Mapping[str, str] | None = None,
 ) -> Recording:
     """Record every attention map of every example, with losses, the most likely next tokens and head output norms.
 
@@ -48,8 +49,8 @@ def record(
     `scores` and `measured`: results on more examples, stored with the maps; `known`: such results of an earlier
     recording, which only decide the labels of the heads where there are none of this one. `repeated`: random tokens
     from `repeated_tokens`, on which the behaviours of a GPT's heads are measured; reading them together with the
-    examples takes a fraction of a forward pass of their own. Raises ValueError if an example does not match the model:
-    a source for a GPT, no source for a translation model, or no tokens.
+    examples takes a fraction of a forward pass of their own. `about`: see `Recording.about`. Raises ValueError if an
+    example does not match the model: a source for a GPT, no source for a translation model, or no tokens.
     """
     device = next(model.parameters()).device
     spell = pieces or (lambda ids: [f"#{token}" for token in ids])
@@ -82,7 +83,9 @@ def record(
     losses = [loss for whole, sample in zip(examples, recorded, strict=True) if not whole.own for loss in sample.losses]
     loss = sum(losses) / len(losses) if losses else None
     parts = tuple(ResidualStream(model).parts())
-    return Recording(step, tuple(recorded), measures, labels, tuple(scores), deviation, parts, loss)
+    return Recording(
+        step, tuple(recorded), measures, labels, tuple(scores), deviation, parts, loss, about=dict(about or {})
+    )
 
 
 def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:

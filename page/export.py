@@ -6,8 +6,6 @@ import base64
 import gzip
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,7 @@ from attention_maps.tensorboard.questions import checkpoints
 from attention_maps.tensorboard.runs import as_text
 from configs.atomic_file import write_whole
 from configs.errors import UserError
-from interop.export_input import Trained
-from interop.model_card import data, introduction, recipe
+from interop.about import about
 from interop.settings import ExportSettings
 from page.answer_data import answer_data
 from page.bundle import worker_script
@@ -67,7 +64,7 @@ def write_page(runs: Sequence[tuple[Path, str]], to: Path, settings: ExportSetti
         shown |= content["index"]["runs"]
         for part in ("meta", "tensors", "curves"):
             archive[part] |= content[part]
-        archive["about"][name] = about(run, settings)
+        archive["about"][name] = about(run.trained) | ({"licence": settings.licence} if settings.licence else {})
         models[name] = model_parts(run, settings, weights)
         kept = ", ".join(f"{part['step']:,}" for part in models[name]["checkpoints"])
         steps = ", ".join(f"{step:,}" for step in shown[name]["steps"])
@@ -79,7 +76,7 @@ def write_page(runs: Sequence[tuple[Path, str]], to: Path, settings: ExportSetti
         **{f"chumoku-weights-{number}": content for number, content in enumerate(weights)},
     }
     html = page(
-        f"{settings.title or ' and '.join(models)} · attention",
+        f"{settings.title or ' and '.join(said['title'] for said in archive['about'].values())} · attention",
         None,
         {"run": next(iter(models))},
         modules={name: path.read_text("utf-8") for name, path in PAGE_MODULES.items()},
@@ -126,16 +123,4 @@ def model_parts(run: Run, settings: ExportSettings, weights: list[bytes]) -> dic
         "checkpoints": parts,
         "tokenizers": [tokenizer_data(tokenizer) for tokenizer in run.tokenizers],
         "data": answer_data(run, kept),
-    }
-
-
-def about(run: Run, settings: ExportSettings) -> dict[str, str]:
-    """Return what the page says of a run at its foot: model, data, command, date and licence."""
-    config = run.config
-    return {
-        "model": introduction(Trained(run.model, run.tokenizers, run.folder, run.step, asdict(config))),
-        "data": data(asdict(config.data), config.task),
-        "command": recipe(asdict(config)),
-        "date": datetime.now(UTC).date().isoformat(),
-        "licence": settings.licence or "",
     }

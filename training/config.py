@@ -226,6 +226,13 @@ class TrainConfig:
     followed by the next free number if the name is taken. In a sweep, the values that vary are appended:
     `<name>-lr-0.003`."""
 
+    title: str | None = None
+    """Title of the model, for exported pages and attention maps; null uses the name of the run."""
+
+    licence: str | None = None
+    """Licence of the model and of what it writes, such as `CC BY 4.0`, for exported pages and attention maps. It is
+    yours to state: null states none."""
+
     runs: str = "runs"
     """Folder that contains all runs."""
 

@@ -19,6 +19,8 @@ from training.run_folder.saved_config import load_config, run_and_checkpoint, to
 FREE_ON_RESUME = (
     "resume",
     "runs",
+    "title",
+    "licence",
     "optim",
     "schedule",
     "trainer",

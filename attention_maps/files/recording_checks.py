@@ -21,6 +21,10 @@ from attention_maps.files.sample_checks import check_sample
 MOST_MEASURES = 64
 LONGEST_NAME = 64  # characters of a measure's name; curves repeat all names for each step
 
+LONGEST_TEXTS = {"title": 100, "model": 300, "data": 300, "command": 200, "date": 20, "licence": 100}
+"""What a recording says of its model, with the limit of each text in characters: about a thousand in all, since every step
+repeats them."""
+
 AXES = {"weights": "HQK", "norms": "HQ", "values": "HK", "rollout": "QK", "attribution": "NPQ", "logits": "NQ"}
 """Axes of each stored tensor type."""
 READOUTS = ("attribution", "logits")
@@ -48,7 +52,8 @@ def tensor_name(sample: int, kind: str, layer: int, what: str) -> str:
 
 
 def read_meta(header: Header) -> dict[str, Any]:
-    """Read everything except the tensors: step, samples, kinds, measures, labels, scores and parts."""
+    """Read everything except the tensors: step, samples, kinds, measures, labels, scores, parts and what it says of
+    the model."""
     kinds = read_kinds(header)
     samples = read_samples(header)
     read_deviation(header)  # not part of it, but checked: all readers refuse the same files
@@ -62,6 +67,7 @@ def read_meta(header: Header) -> dict[str, Any]:
         "scores": read_scores(header, kinds),
         "loss": read_loss(header),
         "layer_numbers": read_layer_numbers(header, kinds),
+        "about": read_about(header),
     }
 
 
@@ -204,6 +210,18 @@ def read_layer_numbers(header: Header, kinds: Kinds) -> dict[str, list[int]]:
         right = is_list(numbers, is_size) and numbers == sorted(set(numbers)) and len(numbers) == kinds[kind]["layers"]
         need(right, f"its layer numbers of {kind} are not those of {kinds[kind]['layers']} layers")
     return numbers_by_kind
+
+
+def read_about(header: Header) -> dict[str, str]:
+    """Read what a recording says of its model, by the keys of LONGEST_TEXTS; recordings of older versions say
+    nothing."""
+    about = _parsed(header, "about", {})
+    need(isinstance(about, dict), "what it says of its model is not a JSON object")
+    told = {key: about[key] for key in LONGEST_TEXTS if key in about}
+    for key, text in told.items():
+        longest = LONGEST_TEXTS[key]
+        need(is_text(text) and len(text) <= longest, f"its {key} is not a text of at most {longest} characters")
+    return told
 
 
 class Map(NamedTuple):

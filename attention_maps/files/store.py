@@ -10,9 +10,10 @@
     <sample>/logits                                  float32 [N,Q]     the logits themselves
 
 and as metadata `format`, `version`, `step`, `samples` (a JSON list with the tokens, losses and predictions of each
-sample), `measures`, `labels`, `scores`, `parts`, `deviation`, `loss` and `layer_numbers` (also JSON). Readers ignore
-unknown keys; the last seven metadata keys and the last four tensors are optional. The last two are float32, so that the
-contributions add up to the logits.
+sample), `measures`, `labels`, `scores`, `parts`, `deviation`, `loss`, `layer_numbers` and `about` (also JSON). Readers
+ignore unknown keys; the last eight metadata keys and the last four tensors are optional. The last two tensors are
+float32, so that the contributions add up to the logits. `about` says what to cite: `title`, `model`, `data`, `command`,
+`date` and `licence`, each a text (`LONGEST_TEXTS` of recording_checks.py has their limits) or absent.
 Recordings are not stored in event files, because TensorBoard samples only ten steps of their tensors and writing them
 takes 200 times as long.
 
@@ -42,7 +43,7 @@ from attention_maps.files import recording_checks as checks
 from attention_maps.files.errors import Damaged
 from attention_maps.files.file_names import FOLDER, numbered
 from attention_maps.files.header import FORMAT, SIZES, VERSION, Header, Tensor, read_header, read_tensor
-from attention_maps.files.recording_checks import Kinds
+from attention_maps.files.recording_checks import LONGEST_TEXTS, Kinds
 from attention_maps.files.sample_checks import KEYS
 from attention_maps.record.recording import Antecedents, Part, Prediction, Recording, Sample, Score, Tokens
 
@@ -128,8 +129,20 @@ def _serialised(recording: Recording) -> bytes:
         "deviation": _json(recording.deviation),
         "loss": _json(recording.loss),
         "layer_numbers": _json(recording.layer_numbers),
+        "about": _json(_shortened(recording.about)),
     }
     return serialised(tensors, metadata)
+
+
+def _shortened(about: Mapping[str, str]) -> dict[str, str]:
+    """Return what readers accept: known texts on one line, none of them empty or too long. Characters that are not
+    Unicode, as in the name of a file, become question marks."""
+    texts = {key: " ".join((about.get(key) or "").split()).encode("utf-8", "replace").decode() for key in LONGEST_TEXTS}
+    return {
+        key: text if len(text) <= LONGEST_TEXTS[key] else f"{text[: LONGEST_TEXTS[key] - 1]}…"
+        for key, text in texts.items()
+        if text
+    }
 
 
 def _json(value: Any) -> str:
@@ -260,6 +273,7 @@ def _without_maps(header: Header) -> tuple[Recording, Kinds]:
         tuple(Part(*part) for part in meta["parts"]),
         meta["loss"],
         {kind: tuple(numbers) for kind, numbers in meta["layer_numbers"].items()},
+        meta["about"],
     )
     return recording, meta["kinds"]
 

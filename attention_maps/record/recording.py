@@ -300,6 +300,10 @@ class Recording:
     """The model's own numbers of the layers of a kind, `{"decoder": (5, 11)}`, if only some are recorded. Everywhere
     else, layers are counted from 0 among the recorded ones."""
 
+    about: dict[str, str] = field(default_factory=dict, repr=False)
+    """What to cite, in short texts: `title`, `model`, `data`, `command` (that trains it), `date` (of the recording) and
+    `licence`; those that are unknown are left out. `store.save` shortens what is too long."""
+
     def layer_number(self, kind: str, layer: int) -> int:
         """Return the model's own number of a recorded layer."""
         return self.layer_numbers[kind][layer] if kind in self.layer_numbers else layer

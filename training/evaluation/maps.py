@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,8 @@ from attention_maps.record.head_measures_and_labels import scalars
 from attention_maps.record.recording import Measures, Recording
 from data.batches.batch import Batch
 from data.training_data import Prepared, PreparedPairs, PreparedText
+from interop.about import about
+from interop.export_input import Trained
 from interpretability.head_behaviours import head_behaviours, repeated_tokens
 from interpretability.recorder import record
 from model.encoder_decoder import EncoderDecoder
@@ -187,7 +190,13 @@ class AttentionRecorder:
             measured=behaviours | (gold.measures if gold else {}) | measured,
             known=self.gold_measures,
             repeated=repeated,
+            about=about(Trained(self.model, self.prepared.tokenizers, self.run, step, self.settings)),
         )
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The config as it is saved."""
+        return asdict(self.config)
 
     def examples(self) -> list[Example]:
         """Return the probes and the first validation examples."""

@@ -16,7 +16,7 @@ from training.counters import Progress
 CURVES = Path(__file__).parent / "curves"
 
 WITHOUT_EFFECT = (
-    *("name", "runs", "resume", "experiment", "seed", "attention"),
+    *("name", "title", "licence", "runs", "resume", "experiment", "seed", "attention"),
     *("data.path", "data.valid_path", "data.test_path", "data.cache"),
     *("trainer.device", "trainer.threads", "trainer.compile", "trainer.shard", "trainer.recompute"),
     *("trainer.deterministic", "trainer.profile", "trainer.find_nan", "trainer.keep"),

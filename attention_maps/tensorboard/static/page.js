@@ -106,6 +106,7 @@ export async function openPage(body, source) {
       if (!(error instanceof Unavailable)) throw error;
       report(notice && sentence(notice));
       notice = '';
+      about.update(error.meta);
       tabs.fail(sentence(`${recordingTitle(state.now.recording)} cannot be shown: ${error.message}`));
       stale(!(error instanceof NoExamples));
       if (error instanceof NoExamples) showOnlyScores(error.meta);
@@ -116,6 +117,7 @@ export async function openPage(body, source) {
     state.shown = shown.fitted;
     updateControls();
     scores.update(shown.meta);
+    about.update(shown.meta);
     try {
       await tabs.draw(shown);
       if (drawing.isOutdated()) return;
@@ -143,7 +145,6 @@ export async function openPage(body, source) {
   function updateBar() {
     updateControls();
     timeline.update();
-    about.update();
   }
 
   /** Read the list of recordings; `anew` also drops cached recordings, whose files may have been overwritten. */

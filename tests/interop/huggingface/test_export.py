@@ -21,7 +21,7 @@ from generation.translation import best_translations
 from interop.export_input import Trained, weights_hash
 from interop.huggingface import check
 from interop.huggingface.export import write_huggingface
-from interop.model_card import data, scores
+from interop.model_card import scores
 from interop.settings import ExportSettings
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder

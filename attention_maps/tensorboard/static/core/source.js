@@ -60,7 +60,7 @@ export class Source {
     return this.backing.canAsk(run);
   }
 
-  /** What an exported page says of a run, {model, data, command, date, licence}; null if nothing. */
+  /** What an exported page says of the model in it, {title, model, data, command, date, licence}; else null: the recordings may say it. */
   about(run) {
     return this.backing.about(run);
   }
