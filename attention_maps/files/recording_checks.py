@@ -22,8 +22,8 @@ MOST_MEASURES = 64
 LONGEST_NAME = 64  # characters of a measure's name; curves repeat all names for each step
 
 LONGEST_TEXTS = {"title": 100, "model": 300, "data": 300, "command": 200, "date": 20, "licence": 100}
-"""What a recording says of its model, with the limit of each text in characters: about a thousand in all, since every step
-repeats them."""
+"""What a recording says of its model, with the limit of each text in characters: about a thousand in all, since every
+step repeats them."""
 
 AXES = {"weights": "HQK", "norms": "HQ", "values": "HK", "rollout": "QK", "attribution": "NPQ", "logits": "NQ"}
 """Axes of each stored tensor type."""

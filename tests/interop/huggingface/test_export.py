@@ -18,6 +18,7 @@ from data.tokens.tokenizer import Tokenizer
 from generation.config import SamplingConfig, TranslationConfig
 from generation.sampling import generate
 from generation.translation import best_translations
+from interop.about import data
 from interop.export_input import Trained, weights_hash
 from interop.huggingface import check
 from interop.huggingface.export import write_huggingface
