@@ -18,6 +18,7 @@ def test_maps_of_what_is_written_go_into_the_run(generate: Program, trained: Pat
     recorded = load(store.generated(trained / "runs/gpt")[1])
     texts = done.stdout.split("--------------------\n")
     assert len(recorded.samples) == len(texts) == 2
+    assert recorded.about["title"] == "gpt"
     tokenizer = Run(trained / "runs/gpt").tokenizers[0]
     for sample, text in zip(recorded.samples, texts, strict=True):
         assert tokenizer.decode(sample.reads.ids) == text.removesuffix("\n")

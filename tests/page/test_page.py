@@ -164,6 +164,8 @@ def test_nothing_leaves_the_page_and_no_text_runs_in_it(
         wait(browser, "return document.querySelector('.page').getAttribute('aria-busy') === 'false'")
     browser.execute_script("document.querySelector('.about').open = true")
     assert ATTACK in browser.find_element(By.CSS_SELECTOR, ".about").text
+    said = [line.text for line in browser.find_elements(By.CSS_SELECTOR, ".about dt")]
+    assert said == ["Title", "Model", "Data", "Trained by", "Exported", "Licence"]
     assert browser.execute_script("return window.attack ?? null") is None
     assert browser.execute_script("return window.violated ?? null") is None
     assert browser.execute_async_script(FETCH, address) == "refused"

@@ -155,6 +155,14 @@ def test_what_would_make_a_resumed_run_another_one_is_refused(setting: str, key:
     assert "cannot change on resume" in problem
 
 
+def test_title_and_licence_may_be_stated_on_resume(run: Path) -> None:
+    """Guards against a run that can never be cited, because its licence was chosen after it began."""
+    save(run)
+    result = composed(f"resume={run}", "title=Stories of Ken", "licence='CC BY 4.0'")
+    assert result.problems == []
+    assert (result.config.title, result.config.licence) == ("Stories of Ken", "CC BY 4.0")
+
+
 def test_what_a_resumed_run_has_anyway_may_be_repeated(run: Path) -> None:
     """Guards against rejecting the original command with `resume` added, and against depending on a renamed folder's
     old name."""

@@ -168,6 +168,32 @@ def test_save_and_load_round_trip(lesson: Recording, tmp_path: Path) -> None:
             np.testing.assert_array_equal(before[key], after[key])
 
 
+def test_what_a_recording_says_of_its_model_is_short_text(lesson: Recording, tmp_path: Path) -> None:
+    """Guards against recordings that grow with a long list of files, a text that its own reader refuses, and a name of
+    a file that is not Unicode, which cannot be written."""
+    about: dict[str, Any] = {
+        "title": "Stories\n of\tmany \udcff",
+        "model": "m" * 300,
+        "data": "、" * 1000,
+        "command": "",
+        "licence": None,
+        "unknown": "x",
+    }
+    loaded = store.load(store.save(replace(lesson, about=about), tmp_path))
+    assert loaded.about == {"title": "Stories of many ?", "model": "m" * 300, "data": "、" * 299 + "…"}
+    assert store.load(store.save(loaded, tmp_path)).about == loaded.about
+
+
+def test_recordings_of_older_versions_say_nothing_of_their_model(lesson: Recording, tmp_path: Path) -> None:
+    """Guards against refusing recordings that were made before they said what to cite."""
+    path = store.save(replace(lesson, about={"title": "Stories"}), tmp_path)
+    with safe_open(path, framework="numpy") as opened:
+        metadata = opened.metadata()
+    assert json.loads(metadata.pop("about")) == {"title": "Stories"}
+    save_file(load_file(path), path, metadata=metadata)
+    assert store.load(path).about == store.outline(path)[0].about == {}
+
+
 def test_generated_texts_are_numbered_beside_the_steps(lesson: Recording, tmp_path: Path) -> None:
     """Guards against maps of generated text that overwrite a training step or each other."""
     store.save(lesson, tmp_path)

@@ -57,6 +57,7 @@ def complete(lesson: Recording) -> Recording:
             Score("alignment_error", "diagonal", 70.0),
         ),
         parts=(Part("embedding"), Part("cross", 1, 0), Part("mlp", 1)),
+        about={"title": "Lesson 1", "licence": "CC BY 4.0"},
     )
 
 

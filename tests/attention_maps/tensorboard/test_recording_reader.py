@@ -197,6 +197,10 @@ WRONG: list[tuple[Change, str]] = [
     (told("parts", [[["mlp"], 0, 0]]), "its parts are invalid"),
     (told("parts", [["mlp", 0, "0"]]), "its parts are invalid"),
     (told("parts", [["mlp", 0, 0]]), "0/attribution has the shape"),
+    (told("about", []), "what it says of its model is not a JSON object"),
+    (told("about", {"title": 5}), "its title is not a text of at most 100 characters"),
+    (told("about", {"title": None}), "its title is not a text of at most 100 characters"),
+    (told("about", {"licence": "x" * 101}), "its licence is not a text of at most 100 characters"),
     (tensor("0/logits", dtype="I16"), "0/logits is I16"),
     (tensor("0/attribution", dtype="I16"), "0/attribution is I16"),
 ]
@@ -283,9 +287,11 @@ def test_unknown_keys_are_ignored(tab: type[Tab], complete: Recording, tmp_path:
         end = max(entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
         header["0/cross/0/gradients"] = {"dtype": "F8_E4M3", "shape": [2, 3], "data_offsets": [end, end]}
         metadata["samples"][0]["language"] = {"deep": [[["er"]]]}
+        metadata["about"]["author"] = ["Emi"]
         metadata["more"] = "not even JSON"
 
     write(path, more)
+    assert before["about"] == complete.about
     assert tab(tmp_path).json("meta", run=".", recording="step_00001000") == before
 
 

@@ -69,6 +69,8 @@ def loaded(path: Path) -> Any:
     if path.suffix == ".safetensors":
         with safe_open(path, "pt") as file:
             metadata = (file.metadata() or {}) | {"save": ""}
+            if "about" in metadata:  # of a recording, whose date may be another one
+                metadata["about"] = json.loads(metadata["about"]) | {"date": ""}
             return metadata, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     if path.name in ("metrics.jsonl", "state.json"):
         text = path.read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,28 @@ def make(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
         return AttentionRecorder(config, prepared, model, tmp_path, RunLog(tmp_path, 0))
 
     return build
+
+
+def test_recordings_of_a_training_say_what_to_cite(make: Make, tmp_path: Path) -> None:
+    """Guards against maps that nobody can attribute once they have left their run, and recordings that grow by it."""
+    recorder = make("gpt")
+    recorder.config = replace(recorder.config, experiment="demo_gpt", licence="CC BY 4.0")
+    for step in (0, 3):
+        recorder.record_maps(step)
+        recording = store.load(store.path(tmp_path, step))
+        about = dict(recording.about)
+        assert f"{datetime.now(UTC).date()}" >= about.pop("date") >= "2026"
+        model = about.pop("model")
+        assert model.startswith("A language model (GPT) of 2 layers, 2 heads and width 32")
+        assert model.endswith(f"step {step}.")
+        assert about == {
+            "title": tmp_path.name,
+            "data": "The built-in corpus of Chumoku: 300 synthetic stories in English, generated from a grammar.",
+            "command": "python train.py +experiment=demo_gpt",
+            "licence": "CC BY 4.0",
+        }
+        silent = store.save(replace(recording, about={}), tmp_path / "silent")
+        assert store.path(tmp_path, step).stat().st_size - silent.stat().st_size < 1000
 
 
 def events(run: Path) -> EventAccumulator:

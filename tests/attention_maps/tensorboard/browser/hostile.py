@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import cycle, islice
 
+from attention_maps.files.recording_checks import LONGEST_TEXTS
 from attention_maps.record.head_measures_and_labels import head_measures
 from attention_maps.record.recording import Antecedents, Prediction, Recording, Sample, Score, Tokens, tokens
 from tests.attention_maps.tensorboard.browser import known
@@ -52,4 +53,5 @@ def hostile_recording(step: int) -> Recording:
     measures[ATTACKS[1]] = measures["entropy"]
     labels = {kind: [[ATTACKS[0]] * len(heads) for heads in layers] for kind, layers in measures["entropy"].items()}
     scores = tuple(Score(attack, attack, 50.0, "cross", 0, 0) for attack in ATTACKS)
-    return Recording(step, (sample, replace(sample, name=ATTACKS[1])), measures, labels, scores)
+    about = dict(zip(LONGEST_TEXTS, ATTACKS, strict=False))
+    return Recording(step, (sample, replace(sample, name=ATTACKS[1])), measures, labels, scores, about=about)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from attention_maps.files import store
+from attention_maps.record.recording import Recording
 from tests.attention_maps.tensorboard.browser.conftest import Open
 from tests.attention_maps.tensorboard.browser.page import Page
 from tests.attention_maps.tensorboard.browser.recordings import ENGLISH, JAPANESE, STORY, maps, recording, sample
@@ -121,6 +123,25 @@ def test_the_reload_button_of_tensorboard_finds_new_recordings(page: Page, logdi
     page.find("app-header-reload button, button.reload-button").click()
     page.enter()
     page.wait("return document.querySelector('.step-count').textContent === '1 of 3'")
+
+
+def test_the_tab_says_what_a_recording_says_of_its_model(open_folder: Open, tmp_path: Path) -> None:
+    """Guards against what was said of the run before, an empty box for recordings of older versions, and a run with
+    scores alone, whose recordings say it too."""
+    about = {"title": "Emi's stories", "data": "Text from `book.txt`.", "date": "2026-11-28", "licence": "CC BY 4.0"}
+    told = recording(100, sample(STORY, None, 100))
+    store.save(replace(told, about=about), tmp_path / "told")
+    store.save(told, tmp_path / "older")
+    store.save(Recording(100, (), {"entropy": {"decoder": [[1.0, 0.5]]}}, about={"title": "S"}), tmp_path / "scores")
+    page = open_folder(tmp_path)
+    page.load(run="told")
+    page.click(".about summary")
+    assert page.texts(".about dt") == ["Title", "Data", "Recorded", "Licence"]
+    assert page.texts(".about dd") == list(about.values())
+    page.show(run="scores", recording="step_00000100")
+    assert page.texts(".about dd") == ["S"]
+    page.show(run="older", recording="step_00000100")
+    assert not page.find(".about").is_displayed()
 
 
 def test_a_difference_of_equal_maps_is_nothing_and_names_both_sides(page: Page) -> None:

@@ -59,6 +59,17 @@ def test_lists_and_tooltips_show_scripts_as_text(page: Page) -> None:
     check(page)
 
 
+def test_what_a_recording_says_of_its_model_is_text(page: Page) -> None:
+    """Guards against a title, data or a licence that is inserted as HTML."""
+    page.show(**HERE, kind="cross", view="map")
+    page.click(".about summary")
+    said = page.texts(".about dd")
+    assert said[:4] == list(ATTACKS[:4])
+    assert said[5] == ATTACKS[5]
+    check(page)
+    page.click(".about summary")
+
+
 def test_an_exported_page_shows_scripts_as_text(page: Page, tmp_path: Path) -> None:
     """Guards against texts that end the <script> in which they are embedded, or the title. TensorBoard forbids inline
     scripts; this page cannot."""
