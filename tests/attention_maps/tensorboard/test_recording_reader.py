@@ -338,7 +338,7 @@ def write(path: Path, change: Change) -> None:
     whole = path.read_bytes()
     (length,) = struct.unpack("<Q", whole[:8])
     header = json.loads(whole[8 : 8 + length])
-    parts = ("samples", "measures", "labels", "scores", "parts")
+    parts = ("samples", "measures", "labels", "scores", "parts", "about")
     metadata = header["__metadata__"]
     metadata = metadata | {name: json.loads(metadata[name]) for name in parts}
     change(header, metadata)
