@@ -347,9 +347,11 @@ class Ask {
       this.answer.toReveal = true;
       state.set({recording, sample: 0, ...selected, against: '', follow: false});
     } catch (error) {
-      if (!(error instanceof Unavailable || error.name === 'AbortError')) throw error;
-      this.status.textContent = error instanceof Unavailable ? error.message : STOPPED;
-      this.weights.forget();
+      if (error.name === 'AbortError') this.status.textContent = STOPPED;
+      else if (error instanceof Unavailable) {
+        this.status.textContent = error.message;
+        this.weights.forget();
+      } else throw error;
     } finally {
       this.writing.end();
       this.wait(false);

@@ -5,7 +5,7 @@ import {writtenLine} from './answer.js';
 
 export class Writing {
   constructor() {
-    this.lines = element('div', {class: 'ask-written'});
+    this.lines = element('div', {class: 'ask-so-far'});
     const stop = element('button', {type: 'button', class: 'ask-stop', onclick: () => this.stopping.abort()}, 'stop');
     this.element = element('div', {class: 'ask-writing', hidden: true}, this.lines, stop);
     this.stopping = null; // an AbortController, as long as a model is asked
