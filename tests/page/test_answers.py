@@ -118,7 +118,7 @@ REFUSED: list[Question] = [
     {"text": "x", "temperature": "hot"},
     {"text": "x", "temperature": None},
     {"text": "x", "temperature": 0.0005, "top_p": 0, "top_k": 0, "seed": -1},
-    {"text": "x", "temperature": 1001, "top_p": 1.5, "seed": 2**63},
+    {"text": "x", "temperature": 1001, "top_p": 1.5, "seed": 10**19},
     {"text": "x", "top_k": 1.5},
     {"text": "x", "seed": True},
     {"text": "x", "beam_size": 4},

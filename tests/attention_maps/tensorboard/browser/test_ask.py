@@ -323,6 +323,7 @@ def test_a_text_is_continued_as_it_is_chosen(runs: Page) -> None:
     runs.load(link)
     wait_for(runs, ".ask-written", "seed 4")
     assert runs.text(button) == "decoding: temperature 2, top-k 30, seed 4"
+    typed(runs, TEXT, "Ken")  # instead of the text with its continuation
     typed(runs, count, "12")
     runs.click(".ask-send")
     runs.wait(f"return !parent.location.hash.includes({recording_in(link)!r})")
@@ -355,6 +356,7 @@ def test_a_sentence_is_translated_by_the_chosen_beam(runs: Page) -> None:
     assert runs.text(button) == "decoding: beam of 4"
     runs.click(button)
     assert shown(runs) == ["beam size"]
+    assert runs.text(".ask-form .fold-body button[aria-pressed=true]") == "4"
     runs.click(".ask-form .fold-body button[value='1']")
     assert "beam_size=1" in runs.hash
     runs.click(".ask-send")

@@ -41,7 +41,7 @@ export class Decoding {
     this.topP.show(now.top_p < 1 ? now.top_p : null);
     this.topK.show(now.top_k || null);
     this.seed.show(now.seed);
-    this.beam.show(now.beam_size);
+    this.beam.show(String(now.beam_size));
     this.temperature.element.hidden = translates;
     this.greedy.hidden = translates || now.temperature > 0;
     for (const field of this.sampling) field.hidden = translates || !now.temperature;
