@@ -101,12 +101,15 @@ class Run(LoadedRun):
         best = {index: hypotheses[0].text for index, hypotheses in self.engine(config).translate([sentences])}
         return best[0] if isinstance(text, str) else [best[index] for index in range(len(sentences))]
 
-    def translation(self, text: str, reverse: bool = False) -> Translation:
+    def translation(
+        self, text: str, reverse: bool = False, beam_size: int = TranslationConfig.beam_size
+    ) -> Translation:
         """Return the translation of a sentence with its score and its token ids, by the model as it is, in which heads
         may be removed; `translate` decodes with a faster copy. Raises UserError for a GPT."""
-        self.check("translate", GenerateConfig(run=self.name, reverse=reverse))
+        config = GenerateConfig(run=self.name, reverse=reverse, beam_size=beam_size)
+        self.check("translate", config)
         assert isinstance(self.model, EncoderDecoder)
-        return best_translations(self.model, self.tokenizers, [text.strip()], TranslationConfig(reverse=reverse))[0]
+        return best_translations(self.model, self.tokenizers, [text.strip()], config)[0]
 
     def attention(self, text: str, target: str | None = None, *, reverse: bool = False) -> Recording:
         """Return the attention maps of a text; of a translator, those of a sentence and its translation.
@@ -146,16 +149,18 @@ class Run(LoadedRun):
         """Return the model with all that is known of its run, for an export or for what is said of it."""
         return Trained(self.model, self.tokenizers, self.folder, self.step, asdict(self.config))
 
-    def example(self, text: str, target: str | None = None, reverse: bool = False) -> Example:
+    def example(
+        self, text: str, target: str | None = None, reverse: bool = False, beam_size: int = TranslationConfig.beam_size
+    ) -> Example:
         """Return the tokens that the model reads of a text, or of a sentence and its target; arguments and errors as in
-        `attention`."""
+        `attention`. beam_size: of the model's own translation."""
         source, last = self.tokenizers[0], self.tokenizers[-1]
         if isinstance(self.model, GPT):
             return Example.text([source.start_id, *source.encode(text)][-self.longest :], source)
         (ids,) = source_ids(source, [text.strip()], reverse)
         self._check_length([*ids, source.eos_id], "source")
         if target is None:
-            target_ids = self.translation(text, reverse).tokens[: self.longest - 1]
+            target_ids = self.translation(text, reverse, beam_size).tokens[: self.longest - 1]
         else:
             target_ids = self._check_length([last.bos_id, *last.encode(target.strip())], "target")[1:]
         return Example.pair(ids, target_ids, source, last)

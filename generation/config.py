@@ -166,6 +166,7 @@ ONLY_TRANSLATION = {setting.name for setting in fields(TranslationConfig)}
 
 def problems(config: GenerateConfig) -> list[str]:
     """Return one sentence for each invalid setting, with its key."""
+    beam = config.beam_size
     rules = (
         ("checkpoint", config.checkpoint in ("best", "last"), "must be best or last"),
         ("device", is_device(config.device), f"must be one of {DEVICES}"),
@@ -173,9 +174,9 @@ def problems(config: GenerateConfig) -> list[str]:
         ("quantize", config.quantize in (None, "float32", "bf16", "int8"), "must be float32, bf16, int8 or null"),
         ("samples", config.samples >= 1, "must be at least 1"),
         ("seed", 0 <= config.seed < 2**63, f"must be from 0 to {2**63 - 1}"),
-        ("beam_size", 1 <= config.beam_size <= 1000, "must be from 1 to 1000"),
+        ("beam_size", 1 <= beam <= 1000, "must be from 1 to 1000"),
         ("length_penalty", 0 <= config.length_penalty <= 10, "must be from 0 to 10"),
-        ("n_best", 1 <= config.n_best <= config.beam_size, f"must be from 1 to beam_size, which is {config.beam_size}"),
+        ("n_best", 1 <= config.n_best <= max(beam, 1), f"must be from 1 to beam_size, which is {beam}"),
         ("batch_tokens", config.batch_tokens >= 1, "must be at least 1"),
     )
     wrong = [] if config.run else ["run=runs/NAME is needed: the folder of a trained model"]

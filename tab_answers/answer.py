@@ -9,7 +9,7 @@ from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.recording import Recording
 from configs.errors import UserError
-from generation.config import ONE_DIRECTION, SamplingConfig
+from generation.config import ONE_DIRECTION
 from generation.input_warnings import unknown_characters
 from generation.sampling import generate
 from interpretability.ablation import replace_head_outputs
@@ -18,7 +18,7 @@ from model.gpt import GPT
 from run import Run
 from tab_answers.model_cache import CachedModel, Labels, Models
 from tab_answers.predictions import logits_of, losses_of, next_tokens
-from tab_answers.question import Question
+from tab_answers.question import BEAM, SAMPLING, Question
 from tab_answers.replaced_outputs import changed_outputs
 from tab_answers.run_recordings import labels_of
 from training.hardware.threads import threads_for
@@ -30,8 +30,9 @@ def answer(question: Question, models: Models) -> dict[str, Any]:
     The text is continued or translated by the whole model, so that both models read the same tokens and their maps can
     be subtracted. `tokens`: read in each row; `predicts`: the known next tokens; `next`: for each row, the likely next
     tokens and the known one as [id, piece, probability, probability by the whole model]; `losses`: of the known next
-    tokens, in nats; `written`: the continuation or translation. With heads removed, `whole` holds the same of the whole
-    model; otherwise it and the last probabilities are null. Raises UserError if the question cannot be answered.
+    tokens, in nats; `written`: the continuation or translation; `decoding`: the settings of generate.py by which it was
+    written, null if nothing was. With heads removed, `whole` holds the same of the whole model; otherwise it and the
+    last probabilities are null. Raises UserError if the question cannot be answered.
     """
     cached = models.get(question.run, question.checkpoint)
     check_task(cached.run, question.source is not None, question.reverse)
@@ -44,9 +45,9 @@ def answer(question: Question, models: Models) -> dict[str, Any]:
 def _answer(question: Question, cached: CachedModel, text: str) -> dict[str, Any]:
     """Answer a question about a text with the present number of threads."""
     run = cached.run
-    start = run.example(text, question.target, question.reverse)
+    start = run.example(text, question.target, question.reverse, question.decoding.beam_size)
     outputs = changed_outputs(question, cached, start)
-    example, written = continued(run, start, question.written) if question.written else (start, None)
+    example, written = continued(run, start, question) if question.written else (start, None)
     if question.source is not None and question.target is None:
         written = run.tokenizers[-1].decode(example.target_ids)
     logits = logits_of(run, example)
@@ -60,6 +61,7 @@ def _answer(question: Question, cached: CachedModel, text: str) -> dict[str, Any
         "source": None if example.source_pieces is None else list(example.source_pieces),
         "typed": len(start.target_ids),
         "notes": notes_on(run, text),
+        "decoding": decoding_of(question),
     }
     if not outputs:
         store.write(whole, question.to)
@@ -83,8 +85,8 @@ def written_without(question: Question, run: Run, start: Example, text: str) -> 
     """Return what the model writes while its heads are replaced; None while they are patched, because their outputs
     exist for the tokens of the whole model only."""
     if question.written:
-        return continued(run, start, question.written)[1]
-    return None if question.patch else run.translation(text, question.reverse).text
+        return continued(run, start, question)[1]
+    return None if question.patch else run.translation(text, question.reverse, question.decoding.beam_size).text
 
 
 def recording_of(run: Run, example: Example, labels: Labels | None, name: str = "") -> Recording:
@@ -107,16 +109,25 @@ def name_of(question: Question) -> str:
     return f"{what} layer {layer} · {of}{'all heads' if head is None else f'head {head}'}{method}"
 
 
-def continued(run: Run, example: Example, count: int) -> tuple[Example, str]:
-    """Return a GPT's text with at most `count` more tokens, the most likely one each time, and the written text."""
+def decoding_of(question: Question) -> dict[str, Any] | None:
+    """Return the settings by which the question has a text written; None if it has none written."""
+    if question.source is not None:
+        keys = BEAM if question.target is None else ()
+    else:
+        keys = SAMPLING if question.written else ()
+    return {key: getattr(question.decoding, key) for key in keys} or None
+
+
+def continued(run: Run, example: Example, question: Question) -> tuple[Example, str]:
+    """Return a GPT's text with at most `question.written` more tokens, and the written text."""
     tokenizer, ids = run.tokenizers[0], list(example.target_ids)
     assert isinstance(run.model, GPT)
-    count = min(count, run.longest - len(ids))
+    count = min(question.written, run.longest - len(ids))
     written: list[int] = []
     if count > 0:
-        config = SamplingConfig(temperature=0.0, max_tokens=count)
-        banned = tokenizer.never_written
-        steps = generate(run.model, [ids], config, stop_ids=tokenizer.stop_ids, banned_ids=banned)
+        config = replace(question.decoding, max_tokens=count)
+        stop, banned = tokenizer.stop_ids, tokenizer.never_written
+        steps = generate(run.model, [ids], config, seed=config.seed, stop_ids=stop, banned_ids=banned)
         written = [token for (token,) in steps if token is not None]
     return Example.text([*ids, *written], tokenizer), tokenizer.decode(written)
 

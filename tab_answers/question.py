@@ -10,6 +10,7 @@ from typing import Any
 
 from attention_maps.files.file_names import KINDS
 from configs.errors import UserError
+from generation.config import GenerateConfig, problems
 
 LONGEST_TEXT = 2000
 """Maximum number of characters of a text."""
@@ -22,6 +23,11 @@ MOST_DISTANCE = 4096
 """Maximum distance in tokens between a query and a key."""
 LONGEST_TOKEN = 100
 """Maximum number of characters of a token."""
+
+SAMPLING, BEAM = ("temperature", "top_k", "top_p", "seed"), ("beam_size",)
+"""Settings of generate.py that say how a text is continued, and how a source is translated."""
+WHOLE, OPTIONAL = {"top_k", "seed", "beam_size"}, {"top_k", "top_p"}
+"""Those that are whole numbers, and those that may be null."""
 
 CHECKPOINT = re.compile(r"best|last|step-[0-9]{1,15}(-[0-9]{1,6})?|weights-[0-9]{1,15}")
 
@@ -54,6 +60,8 @@ class Question:
     """Whether to translate from the target language of the training data to the source language."""
     written: int
     """Number of tokens that a GPT writes after the text."""
+    decoding: GenerateConfig
+    """How the text is continued, or the source translated."""
     removed: tuple[Named, ...]
     how: str
     """`zero` or `mean`: what replaces the output of a removed head."""
@@ -136,6 +144,7 @@ def _question(question: dict[str, Any]) -> Question:
     written = question.get("continue", 0)
     if not _is_whole(written, MOST_WRITTEN):
         raise UserError(f"'continue' must be a number of tokens from 0 to {MOST_WRITTEN}")
+    decoding = _decoding(question, source is not None)
     patch = _patch(question.get("patch"))
     if patch is not None and written:
         raise UserError("a text cannot be continued while heads are patched: their outputs exist for its tokens only")
@@ -147,6 +156,7 @@ def _question(question: dict[str, Any]) -> Question:
         target=target,
         reverse=reverse,
         written=written,
+        decoding=decoding,
         removed=_heads(question.get("removed", []), "removed"),
         how=_how(question),
         patch=patch,
@@ -164,6 +174,22 @@ def _text(question: dict[str, Any], key: str) -> str | None:
     if len(value) > LONGEST_TEXT:
         raise UserError(f"the {key} has {len(value):,} characters, more than the limit of {LONGEST_TEXT:,}")
     return value.encode("utf-8", "replace").decode()  # lone surrogates become question marks
+
+
+def _decoding(question: dict[str, Any], translates: bool) -> GenerateConfig:
+    """Read how to write, by the rules of generate.py; a text is continued by the most likely tokens by default."""
+    for key in SAMPLING if translates else BEAM:
+        if key in question:
+            raise UserError(f"'{key}' needs a {'text' if translates else 'source'}")
+    given = {key: question[key] for key in (*SAMPLING, *BEAM) if key in question}
+    for key, value in given.items():
+        right = isinstance(value, int if key in WHOLE else int | float) and not isinstance(value, bool)
+        if not right and not (value is None and key in OPTIONAL):
+            raise UserError(f"'{key}' must be a {'whole number' if key in WHOLE else 'number'}")
+    config = GenerateConfig(run=str(_path(question, "run")), **{"temperature": 0.0} | given)
+    if wrong := problems(config):
+        raise UserError(*wrong)
+    return config
 
 
 def _checkpoint(question: dict[str, Any]) -> str:

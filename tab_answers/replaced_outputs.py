@@ -28,7 +28,7 @@ def changed_outputs(question: Question, cached: CachedModel, example: Example) -
     else:
         outputs = dict.fromkeys(removed, 0.0)
     if question.patch is not None:
-        outputs |= patched_outputs(question.patch, cached.run, example, question.reverse)
+        outputs |= patched_outputs(question, question.patch, cached.run, example)
     return outputs
 
 
@@ -40,10 +40,10 @@ def heads_of(run: Run, named: tuple[Named, ...]) -> list[Head]:
         raise UserError(f"the model has {error}") from error
 
 
-def patched_outputs(patch: Patch, run: Run, example: Example, reverse: bool) -> dict[Head, Tensor | float]:
-    """Return the output [T, D] of the heads of a patch in its text, computed by the whole model."""
+def patched_outputs(question: Question, patch: Patch, run: Run, example: Example) -> dict[Head, Tensor | float]:
+    """Return the output [T, D] of the heads of the question's patch in its text, computed by the whole model."""
     heads = heads_of(run, patch.heads)
-    other = run.example(patch.text, patch.target, reverse)
+    other = run.example(patch.text, patch.target, question.reverse, question.decoding.beam_size)
     for side, mine, others in (
         ("text", example.target_ids, other.target_ids),
         ("source", example.source_ids or (), other.source_ids or ()),

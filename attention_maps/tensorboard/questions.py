@@ -24,7 +24,9 @@ KEPT = 64
 """Number of recordings kept, of all runs together."""
 LARGEST = 2**30
 """Bytes of the recordings kept; the newest pair is always kept."""
-KEYS = ("checkpoint", "text", "source", "target", "reverse", "continue", "removed", "how", "patch")
+DECODING = ("temperature", "top_k", "top_p", "seed", "beam_size")
+"""Parts of a question that say how a text is continued or translated: settings of generate.py."""
+KEYS = ("checkpoint", "text", "source", "target", "reverse", "continue", *DECODING, "removed", "how", "patch")
 """Parts of a question that a browser may set, besides its run and the last number that it has seen."""
 LAST_NUMBER = 10**9
 """A browser that has seen larger numbers is answered as if it had seen this one: file names have at most 15 digits."""

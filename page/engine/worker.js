@@ -12,7 +12,7 @@ import {loadModel} from './model/load.js';
 import {Tokenizer} from './tokenizer/tokenizer.js';
 
 /** Methods of `Answers` that a page may call. */
-const METHODS = ['checkpoints', 'ask', 'effects', 'circuits', 'write', 'translate'];
+const METHODS = ['checkpoints', 'ask', 'effects', 'circuits'];
 
 let answers = null; // a promise of the Answers
 

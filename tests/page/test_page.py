@@ -36,6 +36,20 @@ return [...document.querySelectorAll('.ask-view table tr')]
   .map((row) => [...row.cells].map((cell) => cell.textContent)).filter((cells) => cells.length === 2);
 """
 
+WATCH = """
+const lines = document.querySelector('.ask-writing');
+const stops = arguments[0];
+window.seen = [];
+window.watching?.disconnect();
+window.watching = new MutationObserver(() => {
+  const text = lines.querySelector('q')?.textContent;
+  if (text !== undefined && !lines.hidden) window.seen.push(text);
+  if (stops && window.seen.length === 2) document.querySelector('.ask-stop').click();
+});
+window.watching.observe(lines, {childList: true, subtree: true});
+"""
+"""Script that keeps each text that is shown while it is written, and presses *stop* at the second one."""
+
 FETCH = """
 const [address, done] = arguments;
 fetch(address).then(() => done('answered'), () => done('refused'));
@@ -149,6 +163,31 @@ def test_a_translator_translates_and_shows_its_heads(browser: WebDriver, page: P
         "return [...document.querySelectorAll('[role=tab]')].map((tab) => tab.textContent)"
     )
     assert {"Map", "Prediction", "Ask"} <= set(opened_views)
+
+
+def test_a_text_is_shown_while_it_is_written_and_can_be_stopped(browser: WebDriver, page: Path) -> None:
+    """Guards against a page that seems to hang while it writes, and one that answers nothing after it was stopped."""
+    opened(browser, page, run="gpt", view="ask", temperature=1, seed=3)
+    wait(browser, "return document.querySelector('.ask-status').textContent.startsWith('Asked automatically')")
+    browser.execute_script("document.querySelector(\"input[aria-label='tokens to write']\").value = 12")
+    browser.execute_script(WATCH, True)
+    type_in(browser, "Ken")
+    browser.find_element(By.CSS_SELECTOR, ".ask-send").click()
+    wait(browser, "return document.querySelector('.ask-status').textContent.startsWith('Stopped')")
+    assert len(browser.execute_script("return window.seen")) == 2
+    assert browser.execute_script("return document.querySelector('.ask-writing').hidden")
+    assert "asked_" not in browser.execute_script("return location.hash")
+    browser.execute_script(WATCH, False)
+    ask(browser, "Ken")
+    wait(browser, "return document.querySelector('.ask-written q')")
+    seen = browser.execute_script("return window.seen")
+    (written,) = browser.execute_script(
+        "return [...document.querySelectorAll('.ask-answer .ask-written q')].map((quote) => quote.textContent)"
+    )
+    assert len(seen) > 2
+    assert seen[-1] == written
+    assert browser.execute_script("return document.querySelector('.ask-writing').hidden")
+    assert "(temperature 1, seed 3)" in browser.find_element(By.CSS_SELECTOR, ".ask-answer .ask-written").text
 
 
 def test_nothing_leaves_the_page_and_no_text_runs_in_it(

@@ -92,7 +92,7 @@ def test_a_page_from_disk_answers_in_a_worker(page: Browser, run: Path) -> None:
         {"method": "ask", "question": {"run": "x", "text": "Ken runs.", "continue": 4, "removed": [["decoder", 1, 0]]}},
         {"method": "ask", "question": {"run": "x", "text": " "}},
         {"method": "circuits", "question": {"run": "x", "circuit": ["decoder", 1, 1]}},
-        {"method": "write", "question": {"text": "Emi", "temperature": 0.9, "seed": 4, "continue": 12}},
+        {"method": "ask", "question": {"run": "x", "text": "Emi", "temperature": 0.9, "seed": 4, "continue": 12}},
         {"method": "checkpoints", "question": {"run": "x"}},
     ]
     body = """
@@ -130,22 +130,23 @@ def test_a_cancelled_call_is_forgotten(page: Browser) -> None:
     body = """
     const client = clientOf();
     const question = {text: 'Ken had', continue: 200, temperature: 1, seed: 2};
-    const before = await client.call('write', question);
+    const before = await client.call('ask', question);
     const [early, late, queued] = [new AbortController(), new AbortController(), new AbortController()];
     early.abort();
-    const refused = await outcome(client.call('write', question, null, early.signal));
+    const refused = await outcome(client.call('ask', question, null, early.signal));
     const progress = [];
-    const first = outcome(client.call('write', question, (part) => {
+    const first = outcome(client.call('ask', question, (part) => {
       progress.push(part);
       if (progress.length === 2) late.abort();
     }, late.signal));
-    const second = outcome(client.call('write', question, null, queued.signal));
-    const third = client.call('write', question);
+    const second = outcome(client.call('ask', question, null, queued.signal));
+    const third = client.call('ask', question);
     queued.abort();
     const outcomes = await Promise.all([first, second]);
     const after = await third;
     client.stop();
-    return {refused, outcomes, progress: progress.length, same: JSON.stringify(before) === JSON.stringify(after)};
+    const same = JSON.stringify(before.answers) === JSON.stringify(after.answers);
+    return {refused, outcomes, progress: progress.length, same};
     """
     given = run_in(page, body)
     assert given["refused"]["kind"] == "AbortError"
@@ -168,13 +169,13 @@ def test_a_worker_that_stays_busy_is_replaced(page: Browser) -> None:
     body = """
     const client = clientOf(JSON.parse(document.getElementById('script').textContent) + values[0]);
     const stop = new AbortController();
-    const slow = outcome(client.call('write', {text: 'slow'}, null, stop.signal));
-    const next = client.call('write', {text: 'Ken', continue: 3});
+    const slow = outcome(client.call('ask', {text: 'slow'}, null, stop.signal));
+    const next = client.call('ask', {text: 'Ken', continue: 3});
     stop.abort();
     const started = performance.now();
-    const written = (await next).ids.length;
+    const written = (await next).answers[0].written.length;
     const waited = performance.now() - started;
-    const last = outcome(client.call('write', {text: 'slow'}));
+    const last = outcome(client.call('ask', {text: 'slow'}));
     client.stop();
     return {slow: await slow, written, waited, last: await last};
     """

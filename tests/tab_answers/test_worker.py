@@ -8,25 +8,32 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from attention_maps.files import store
-from generation.config import TranslationConfig
+from generation.config import SamplingConfig, TranslationConfig
+from generation.sampling import generate
 from generation.translation import best_translations
-from interpretability.ablation import head_places, replace_head_outputs
+from interpretability.ablation import Head, head_places, replace_head_outputs
+from model.gpt import GPT
 from run import Run
 from tab_answers.head_effects import effects_of
 from tab_answers.model_cache import Models
 from tab_answers.question import EffectsQuestion
 from tab_answers.replaced_outputs import means_of
 from tests.conftest import ROOT, environment
+from tests.interop.conftest import sharpened
 from tests.tab_answers.conftest import Asking
 from training.checkpoints.files import load_weights, write_weights_alone
 from training.checkpoints.snapshot import Snapshot
 from training.checkpoints.summary import WEIGHTS
+from training.run_folder.loaded_run import build_model
+from training.run_folder.saved_config import load_config
+from training.run_folder.tokenizers import load_tokenizers
 
 TEXT = "Emi likes the apple."
 STORY = "Ken had a pen. He lent it to Emi."
@@ -65,6 +72,68 @@ def test_a_gpt_reads_and_continues_a_text(asking: Asking, gpt: Path) -> None:
     assert len(answer["next"]) == len(answer["tokens"])
     assert sum(answer["losses"]) == pytest.approx(sum(sample.losses), rel=1e-3)
     assert recording.step == answer["step"] == run.step
+
+
+def test_a_continuation_is_that_of_generate(asking: Asking, gpt: Path) -> None:
+    """Guards against settings that are ignored, a text that cannot be had again, and heads that stay while writing."""
+    run = Run(gpt)
+    assert isinstance(run.model, GPT)
+    ids, tokenizer = list(run.example("Ken").target_ids), run.tokenizer
+    heads: dict[Head, float] = {("decoder", 0, 1): 0.0}
+
+    def expected(seed: int, **settings: Any) -> str:
+        config, stop = SamplingConfig(max_tokens=12, **settings), tokenizer.stop_ids
+        steps = generate(run.model, [ids], config, seed=seed, stop_ids=stop, banned_ids=tokenizer.never_written)
+        return tokenizer.decode([token for (token,) in steps if token is not None])
+
+    written = set()
+    for seed, settings in enumerate(
+        [{"temperature": 1.0}, {"temperature": 1.0}, {"temperature": 1.5, "top_k": 9}, {"temperature": 2, "top_p": 0.5}]
+    ):
+        question: dict[str, Any] = {"text": "Ken", "continue": 12, "seed": seed, **settings}
+        answer = asking.ask(gpt, **question)
+        assert answer["decoding"] == {"temperature": 0.0, "top_k": None, "top_p": None, "seed": seed} | settings
+        assert answer["written"] == asking.ask(gpt, **question)["written"] == expected(seed, **settings)
+        removed = asking.ask(gpt, **question, removed=[["decoder", 0, 1]])
+        assert removed["whole"]["written"] == answer["written"]
+        with replace_head_outputs(run.model, heads):
+            assert removed["written"] == expected(seed, **settings)
+        written.add(answer["written"])
+    assert len(written) == 4
+    likely = {asking.ask(gpt, text="Ken", seed=seed, **{"continue": 12})["written"] for seed in (1, 2)}
+    assert likely == {expected(0, temperature=0.0)}, "without a temperature, the most likely tokens"
+    assert asking.ask(gpt, text="Ken")["decoding"] is None
+
+
+def test_a_translation_is_that_of_the_beam(asking: Asking, translator: Path, tmp_path: Path) -> None:
+    """Guards against a beam size that is ignored, also without some heads and for the other text of patched heads."""
+    folder = shutil.copytree(translator, tmp_path / "sharp", symlinks=True)
+    last = (folder / "checkpoints" / "last").resolve()
+    random = build_model(load_config(folder), load_tokenizers(folder))
+    sharpened(random, 3)
+    write_weights_alone(last, 6, Snapshot(dict(random.named_parameters()), {}))
+    run = Run(folder)
+    sources = ["Emi runs.", "Ken saw a cat.", "エミは走る。"]
+
+    def expected(source: str, beam_size: int) -> str:
+        return best_translations(run.model, run.tokenizers, [source], TranslationConfig(beam_size=beam_size))[0].text
+
+    texts = {size: [expected(source, size) for source in sources] for size in (1, 4, 6)}
+    assert texts[1] != texts[4] != texts[6]
+    for size, translations in texts.items():
+        for source, translation in zip(sources, translations, strict=True):
+            answer = asking.ask(folder, source=source, beam_size=size)
+            assert (answer["written"], answer["decoding"]) == (translation, {"beam_size": size})
+            removed = asking.ask(folder, source=source, beam_size=size, removed=[["cross", 0, 1]])
+            assert removed["whole"]["written"] == translation
+            with replace_head_outputs(run.model, {("cross", 0, 1): 0.0}):
+                assert removed["written"] == expected(source, size)
+            patch = {"text": source, "heads": [["decoder", 0, 0]]}
+            asking.ask(
+                folder, source=source, beam_size=size, patch=patch
+            )  # refused if the translations differ in length
+    assert asking.ask(folder, source=sources[0])["written"] == texts[4][0]
+    assert asking.ask(folder, source=sources[0], target="エミ。", beam_size=1)["decoding"] is None
 
 
 def test_a_sentence_is_translated_or_compared_with_its_translation(asking: Asking, translator: Path) -> None:
@@ -246,6 +315,14 @@ def test_invalid_questions_are_refused_in_a_sentence(asking: Asking, gpt: Path, 
     assert "'reverse' must be" in asking.refused(gpt, text="x", reverse=True)
     assert "ask one run at a time" in asking.refused(f"{gpt},{translator}", text="x")
     assert "'how' must be" in asking.refused(gpt, text="x", how="median")
+    assert asking.refused(gpt, text="x", beam_size=4) == "'beam_size' needs a source"
+    assert asking.refused(translator, source="x", seed=1) == "'seed' needs a text"
+    assert asking.refused(gpt, text="x", temperature="hot") == "'temperature' must be a number"
+    assert asking.refused(gpt, text="x", seed=None) == "'seed' must be a whole number"
+    assert asking.refused(gpt, text="x", top_k=True) == "'top_k' must be a whole number"
+    wrong = "seed=-1: must be from 0 to 9223372036854775807; top_p=0: must be greater than 0 and at most 1; null"
+    assert asking.refused(gpt, text="x", top_p=0, seed=-1).startswith(wrong)
+    assert asking.refused(translator, source="x", beam_size=0) == "beam_size=0: must be from 1 to 1000"
     assert "the text is empty" in asking.refused(gpt, text=" ")
     assert "either a text" in asking.refused(gpt)
     assert asking.ask(gpt, text=TEXT)["task"] == "gpt"

@@ -3,6 +3,7 @@
 import {exampleOf, textExample} from './example.js';
 import {unknownCharacters} from './input_notes.js';
 import {lossesOf, nextTokens} from './predictions.js';
+import {decodingIn} from './question.js';
 import {forwardPass, recordingOf} from './recorder.js';
 import {changedOutputs} from './replaced_outputs.js';
 import {continuation, translation} from './writing.js';
@@ -16,7 +17,7 @@ export function answerTo(question, checkpoint, onProgress) {
   const {model, source, target: tokenizer, labels, data} = checkpoint;
   const text = question.source ?? question.text;
   const onText = (written) => onProgress({written});
-  const start = exampleOf(checkpoint, text, question.target, question.reverse, onText);
+  const start = exampleOf(checkpoint, text, question.target, question, onText);
   const outputs = changedOutputs(question, checkpoint, () => start);
   const {example, written} = extended(checkpoint, start, question, null, onText);
   const whole = forwardPass(model, example);
@@ -31,6 +32,7 @@ export function answerTo(question, checkpoint, onProgress) {
     source: example.source && source.pieces(example.source),
     typed: start.target.length,
     notes: notesOn(text, checkpoint),
+    decoding: decodingIn(question),
     ids: example,
   };
   const wholeRecording = recordingOf(checkpoint, whole, '', labels);
@@ -50,11 +52,11 @@ export function answerTo(question, checkpoint, onProgress) {
 }
 
 /** {example, written}: an example with what a GPT writes after it, or with the translation that is read; `written`: null if it was given. */
-function extended(checkpoint, start, {written: count, source, target}, replace, onText) {
+function extended(checkpoint, start, {written: count, source, target, decoding}, replace, onText) {
   if (source !== null) return {example: start, written: target === null ? checkpoint.target.decode(start.target) : null};
   if (!count) return {example: start, written: null};
   const most = Math.min(count, checkpoint.data.longest - start.target.length);
-  const {ids, text} = continuation(checkpoint, start.target, most, {temperature: 0, replace}, onText);
+  const {ids, text} = continuation(checkpoint, start.target, most, decoding, replace, onText);
   return {example: textExample([...start.target, ...ids]), written: text};
 }
 
@@ -63,13 +65,13 @@ function extended(checkpoint, start, {written: count, source, target}, replace, 
  * outputs exist for the tokens of the whole model only.
  */
 function writtenWithout(checkpoint, start, question, replace, onText) {
-  const {source, target, patch} = question;
+  const {source, target, patch, decoding} = question;
   if (source === null) return extended(checkpoint, start, question, replace, onText).written;
-  return target !== null || patch ? null : translation(checkpoint, start.source, {replace}, onText).text;
+  return target !== null || patch ? null : translation(checkpoint, start.source, decoding, replace, onText).text;
 }
 
 /** Sentences about parts of a text that the model cannot read. */
-export function notesOn(text, {source: tokenizer, data}) {
+function notesOn(text, {source: tokenizer, data}) {
   const {longest, task, character_names: names} = data;
   const ids = tokenizer.encode(text);
   const notes = [unknownCharacters(tokenizer, text, ids, names)];

@@ -3,16 +3,12 @@
  * the objects that the tab sends; whatever is wrong with one throws a Refusal, whose message is one sentence for the user.
  */
 
-import {uniformNumbers} from '../decoding/random.js';
-import {answerTo, notesOn} from './answer.js';
+import {answerTo} from './answer.js';
 import {Checkpoint} from './checkpoint.js';
 import {circuitTables, sidesOf} from './circuit_tables.js';
-import {exampleOf, sourceIds, textExample} from './example.js';
 import {headEffects} from './head_effects.js';
-import {readAfter, readCircuit, readEffects, readQuestion, readTranslation, readWriting} from './question.js';
+import {readAfter, readCircuit, readEffects, readQuestion} from './question.js';
 import {Refusal} from './refusal.js';
-import {changedOutputs} from './replaced_outputs.js';
-import {continuation, translation} from './writing.js';
 
 const REPLACED = ['removed', 'how', 'patch']; // the parts of a question that say which heads are replaced
 
@@ -64,37 +60,6 @@ export class Answers {
     const asked = readCircuit(question, this.limits);
     this.sides ??= sidesOf(this.tokenizers, this.data.left_out);
     return circuitTables(asked, this.checkpointOf(asked.checkpoint), this.sides);
-  }
-
-  /**
-   * Continue a text with a GPT: {checkpoint, text, continue: number of tokens, removed, how, temperature, top_k, top_p, min_p, seed} ->
-   * {checkpoint, step, written, ids, notes}. temperature (default 0: the most likely token), top_k, top_p, min_p and seed: see generate.py. The
-   * text may outgrow what the model reads. onProgress gets {written: the text so far} with each token.
-   */
-  write(question, onProgress = () => {}) {
-    const asked = readWriting(question, this.limits);
-    const checkpoint = this.checkpointOf(asked.checkpoint);
-    this.checkTask(asked);
-    const {source: tokenizer, data} = checkpoint;
-    const before = [tokenizer.startId, ...tokenizer.encode(asked.text)];
-    const replace = changedOutputs(asked, checkpoint, () => textExample(before.slice(-data.longest)));
-    const options = {...asked.sampling, random: uniformNumbers(asked.seed), replace};
-    const {ids, text} = continuation(checkpoint, before, asked.written, options, (written) => onProgress({written}));
-    return {checkpoint: checkpoint.name, step: checkpoint.step, written: text, ids, notes: notesOn(asked.text, checkpoint)};
-  }
-
-  /**
-   * Translate a sentence: {checkpoint, source, reverse, removed, how, beam_size (1: greedy), length_penalty} -> {checkpoint, step, written, ids,
-   * score, cut: whether it reached the maximal length before its end, notes}. onProgress gets {written: the best translation so far}.
-   */
-  translate(question, onProgress = () => {}) {
-    const asked = readTranslation(question, this.limits);
-    const checkpoint = this.checkpointOf(asked.checkpoint);
-    this.checkTask(asked);
-    const source = sourceIds(checkpoint, asked.source, asked.reverse);
-    const replace = changedOutputs(asked, checkpoint, () => exampleOf(checkpoint, asked.source, null, asked.reverse));
-    const {text, ...best} = translation(checkpoint, source, {...asked.decoding, replace}, (written) => onProgress({written}));
-    return {checkpoint: checkpoint.name, step: checkpoint.step, written: text, ...best, notes: notesOn(asked.source, checkpoint)};
   }
 
   /** The checkpoint of a name, or `best` or `last`; if none is marked so, the newest. Throws Refusal. */

@@ -7,13 +7,17 @@ import {translation} from './writing.js';
 
 /**
  * {source: ids or null, target: ids that the decoder reads, next: the known next token of each, which may be one fewer}. target: the
- * translation, null for that of the model. A text longer than the model reads is cut to its end. Throws Refusal for a longer sentence.
+ * translation, null for that of the model; reverse and decoding: of the question. A text longer than the model reads is cut to its end. Throws
+ * Refusal for a longer sentence.
  */
-export function exampleOf(checkpoint, text, target, reverse, onText = () => {}) {
+export function exampleOf(checkpoint, text, target, {reverse, decoding}, onText = () => {}) {
   const {source: tokenizer, target: written, data} = checkpoint;
   if (data.task === 'gpt') return textExample([tokenizer.startId, ...tokenizer.encode(text)].slice(-data.longest));
   const source = sourceIds(checkpoint, text, reverse);
-  if (target === null) return pairExample(source, translation(checkpoint, source, {}, onText).ids.slice(0, data.longest - 1), written);
+  if (target === null) {
+    const {ids} = translation(checkpoint, source, decoding, null, onText);
+    return pairExample(source, ids.slice(0, data.longest - 1), written);
+  }
   const ids = written.encode(stripped(target));
   checkLength(ids.length + 1, 'target', data);
   return pairExample(source, ids, written);
@@ -25,7 +29,7 @@ export function textExample(ids) {
 }
 
 /** The ids that the encoder reads of a sentence, with their end. Throws Refusal if there are more than the model reads. */
-export function sourceIds({source: tokenizer, data}, text, reverse) {
+function sourceIds({source: tokenizer, data}, text, reverse) {
   const ids = tokenizer.encode(stripped(text));
   checkLength(ids.length + (reverse ? 2 : 1), 'source', data);
   const {bosId, eosId} = tokenizer;

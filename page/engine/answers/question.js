@@ -7,16 +7,17 @@ const KINDS = ['encoder', 'decoder', 'cross'];
 const CHECKPOINT = /^(best|last|step-[0-9]{1,15}(-[0-9]{1,6})?|weights-[0-9]{1,15})$/;
 const LARGEST_NUMBER = 99_999; // of a layer or head
 
-const QUESTION_KEYS = ['checkpoint', 'text', 'source', 'target', 'reverse', 'continue', 'removed', 'how', 'patch', 'run', 'after'];
+const [SAMPLING_KEYS, BEAM_KEYS] = [['temperature', 'top_k', 'top_p', 'seed'], ['beam_size']]; // of generate.py: how a text is written
+const [WHOLE, OPTIONAL] = [['top_k', 'seed', 'beam_size'], ['top_k', 'top_p']];
+const DECODING_KEYS = [...SAMPLING_KEYS, ...BEAM_KEYS];
+const TEXT_KEYS = ['text', 'source', 'target', 'reverse', 'continue'];
+const QUESTION_KEYS = ['checkpoint', ...TEXT_KEYS, ...DECODING_KEYS, 'removed', 'how', 'patch', 'run', 'after'];
 const CIRCUIT_KEYS = ['checkpoint', 'circuit', 'distance', 'token', 'run'];
 const EFFECTS_KEYS = ['recording', 'how', 'answer', 'run'];
-const SAMPLING_KEYS = ['temperature', 'top_k', 'top_p', 'min_p'];
-const WRITING_KEYS = ['checkpoint', 'text', 'continue', 'removed', 'how', 'seed', 'run', ...SAMPLING_KEYS];
-const TRANSLATION_KEYS = ['checkpoint', 'source', 'reverse', 'removed', 'how', 'beam_size', 'length_penalty', 'run'];
 
 /**
- * A question about a text, {checkpoint, text, source, target, reverse, written, removed, how, patch}, from the keys that the tab sends.
- * `limits`: those of answer_data.py. Throws Refusal.
+ * A question about a text, {checkpoint, text, source, target, reverse, written, decoding, removed, how, patch}, from the keys that the tab
+ * sends. `decoding`: {temperature, top_k, top_p, seed, beam_size}. `limits`: those of answer_data.py. Throws Refusal.
  */
 export function readQuestion(question, limits) {
   refuseOthers(question, QUESTION_KEYS, 'a question');
@@ -31,11 +32,20 @@ export function readQuestion(question, limits) {
   if (!isWhole(written, limits.most_written)) {
     throw new Refusal(`'continue' must be a number of tokens from 0 to ${limits.most_written}`);
   }
+  const decoding = decodingOf(question, source !== null);
   const patch = patchOf(question.patch, limits);
   if (patch && written) {
     throw new Refusal('a text cannot be continued while heads are patched: their outputs exist for its tokens only');
   }
-  return {...headsReplaced(question, limits), text, source, target, reverse, written, patch};
+  const removed = headsOf(question.removed ?? [], 'removed', limits);
+  return {checkpoint: checkpointOf(question), text, source, target, reverse, written, decoding, removed, how: howOf(question), patch};
+}
+
+/** The settings by which a question has a text written; null if it has none written. */
+export function decodingIn({source, target, written, decoding}) {
+  const keys = source !== null ? BEAM_KEYS : SAMPLING_KEYS;
+  const isWritten = source !== null ? target === null : written > 0;
+  return isWritten ? Object.fromEntries(keys.map((key) => [key, decoding[key]])) : null;
 }
 
 /** A question about the weights of a head, {checkpoint, kind, layer, head, distance, token}. Throws Refusal. */
@@ -64,42 +74,6 @@ export function readEffects(question) {
   return {answer: question.answer, how: howOf(question)};
 }
 
-/**
- * A text to continue, {checkpoint, text, source: null, reverse, written, removed, how, patch: null, sampling: options of `writtenTokens`, seed}.
- * The text may be empty. Throws Refusal.
- */
-export function readWriting(question, limits) {
-  refuseOthers(question, WRITING_KEYS, 'a text to continue');
-  const {text = '', seed = 1, temperature = 0, top_k = null, top_p = null, min_p = null} = question;
-  const written = question.continue ?? limits.most_written;
-  refuseBroken([
-    ['continue', written, isWhole(written, limits.most_written) && written > 0, `must be a number of tokens from 1 to ${limits.most_written}`],
-    ['seed', seed, isWhole(seed, Number.MAX_SAFE_INTEGER), `must be from 0 to ${Number.MAX_SAFE_INTEGER}`],
-    ['temperature', temperature, temperature === 0 || isBetween(temperature, 0.001, 1000), 'must be 0, or from 0.001 to 1000'],
-    ['top_k', top_k, top_k === null || (Number.isInteger(top_k) && top_k >= 1), 'must be at least 1; null switches it off'],
-    ['top_p', top_p, top_p === null || (isBetween(top_p, 0, 1) && top_p > 0), 'must be greater than 0 and at most 1; null switches it off'],
-    ['min_p', min_p, min_p === null || isBetween(min_p, 0, 1), 'must be from 0 to 1; null switches it off'],
-  ]);
-  const sampling = {temperature, topK: top_k, topP: top_p, minP: min_p};
-  const checked = text === '' ? '' : textOf({text}, 'text', limits);
-  return {...headsReplaced(question, limits), text: checked, source: null, reverse: false, written, sampling, seed};
-}
-
-/** A sentence to translate, {checkpoint, source, reverse, removed, how, patch: null, decoding: options of `translation`}. Throws Refusal. */
-export function readTranslation(question, limits) {
-  refuseOthers(question, TRANSLATION_KEYS, 'a sentence to translate');
-  const {reverse = false, beam_size = 4, length_penalty = 1} = question;
-  const source = textOf(question, 'source', limits);
-  if (source === null) throw new Refusal('a translation needs a source');
-  if (typeof reverse !== 'boolean') throw new Refusal("'reverse' must be true or false");
-  refuseBroken([
-    ['beam_size', beam_size, isWhole(beam_size, 1000) && beam_size > 0, 'must be from 1 to 1000'],
-    ['length_penalty', length_penalty, isBetween(length_penalty, 0, 10), 'must be from 0 to 10'],
-  ]);
-  const decoding = {beamSize: beam_size, lengthPenalty: length_penalty};
-  return {...headsReplaced(question, limits), source, reverse, decoding};
-}
-
 /** The last number of an answer that the asker has seen. Throws Refusal. */
 export function readAfter({after = 0}) {
   if (!Number.isInteger(after) || after < 0) throw new Refusal("'after' must be the number of an answer, or 0");
@@ -112,10 +86,26 @@ export function refuseOthers(question, keys, name) {
   if (unknown !== undefined) throw new Refusal(`'${unknown.slice(0, 40)}' is not part of ${name}`);
 }
 
-/** The parts of a question that say which model answers it. */
-function headsReplaced(question, limits) {
-  const checkpoint = checkpointOf(question);
-  return {checkpoint, removed: headsOf(question.removed ?? [], 'removed', limits), how: howOf(question), patch: null};
+/** How to write, by the rules of generate.py; a text is continued by the most likely tokens by default. */
+function decodingOf(question, translates) {
+  const isGiven = (key) => Object.hasOwn(question, key);
+  const foreign = (translates ? SAMPLING_KEYS : BEAM_KEYS).find(isGiven);
+  if (foreign) throw new Refusal(`'${foreign}' needs a ${translates ? 'text' : 'source'}`);
+  for (const key of DECODING_KEYS.filter(isGiven)) {
+    const value = question[key];
+    const isRight = WHOLE.includes(key) ? Number.isInteger(value) : typeof value === 'number';
+    if (isRight || (value === null && OPTIONAL.includes(key))) continue;
+    throw new Refusal(`'${key}' must be a ${WHOLE.includes(key) ? 'whole number' : 'number'}`);
+  }
+  const {temperature = 0, top_k = null, top_p = null, seed = 1, beam_size = 4} = question;
+  refuseBroken([
+    ['seed', seed, seed >= 0 && seed < 2 ** 63, 'must be from 0 to 9223372036854775807'],
+    ['beam_size', beam_size, beam_size >= 1 && beam_size <= 1000, 'must be from 1 to 1000'],
+    ['temperature', temperature, temperature === 0 || isBetween(temperature, 0.001, 1000), 'must be 0, or from 0.001 to 1000'],
+    ['top_k', top_k, top_k === null || top_k >= 1, 'must be at least 1; null switches it off'],
+    ['top_p', top_p, top_p === null || (isBetween(top_p, 0, 1) && top_p > 0), 'must be greater than 0 and at most 1; null switches it off'],
+  ]);
+  return {temperature, top_k, top_p, seed, beam_size};
 }
 
 function textOf(question, key, limits) {
@@ -171,7 +161,7 @@ function refuseBroken(rules) {
 }
 
 function isBetween(value, least, most) {
-  return typeof value === 'number' && value >= least && value <= most;
+  return value >= least && value <= most;
 }
 
 function isWhole(value, most) {

@@ -10,11 +10,11 @@ import {Refusal} from './refusal.js';
  * text has another number of tokens.
  */
 export function changedOutputs(question, checkpoint, readExample) {
-  const {removed, how, patch, reverse} = question;
+  const {removed, how, patch} = question;
   const heads = checkpoint.headsOf(removed);
   const means = heads.length && how === 'mean' ? meansOf(checkpoint, readExample) : null;
   const outputs = new Map(heads.map((head) => [head, means ? means.get(head) : 0]));
-  if (patch) for (const [head, output] of patchedOutputs(patch, checkpoint, readExample(), reverse)) outputs.set(head, output);
+  if (patch) for (const [head, output] of patchedOutputs(question, checkpoint, readExample())) outputs.set(head, output);
   return outputs.size ? outputs : null;
 }
 
@@ -24,9 +24,10 @@ export function meansOf(checkpoint, readExample) {
   return new Map([...headOutputs(checkpoint, readExample())].map(([head, {output, width}]) => [head, meanRow(output, width)]));
 }
 
-function patchedOutputs(patch, checkpoint, example, reverse) {
+function patchedOutputs(question, checkpoint, example) {
+  const {patch} = question;
   const heads = checkpoint.headsOf(patch.heads);
-  const other = exampleOf(checkpoint, patch.text, patch.target, reverse);
+  const other = exampleOf(checkpoint, patch.text, patch.target, question);
   const counts = (side) => [example[side]?.length ?? 0, other[side]?.length ?? 0];
   const sides = {target: checkpoint.data.task === 'gpt' ? 'texts' : 'translations', source: 'sources'};
   for (const [side, name] of Object.entries(sides)) {

@@ -8,8 +8,8 @@ export class Archive {
   isFile = true;
 
   /**
-   * `content`: the JSON of page_data.py. `models`: null, or {runs: names of the runs whose model is in the page, call(method, argument) ->
-   * Promise}, with the methods ask, effects, circuits and checkpoints of Source.
+   * `content`: the JSON of page_data.py. `models`: null, or {runs: names of the runs whose model is in the page, call(method, argument,
+   * onProgress, signal) -> Promise}, with the methods ask, effects, circuits and checkpoints of Source.
    */
   constructor(content, models = null) {
     this.content = content;
@@ -42,9 +42,9 @@ export class Archive {
   }
 
   /** Ask a model, and keep the recordings of its answer beside the others. */
-  async ask(question) {
+  async ask(question, onProgress, signal) {
     const {run} = question;
-    const {answers, recordings} = await this.call('ask', question);
+    const {answers, recordings} = await this.call('ask', question, onProgress, signal);
     for (const [recording, {meta, tensors}] of Object.entries(recordings)) {
       this.content.meta[`${run}|${recording}`] = meta;
       for (const [key, tensor] of Object.entries(tensors)) this.content.tensors[`${run}|${recording}|${key}`] = tensor;
@@ -86,9 +86,9 @@ export class Archive {
     return {numbers: numbersOf(bytes.buffer, dtype), shape};
   }
 
-  async call(method, argument) {
+  async call(method, argument, ...rest) {
     if (!this.canAsk(argument.run)) throw new Unavailable('the model of this run is not part of this exported page');
-    return this.models.call(method, argument);
+    return this.models.call(method, argument, ...rest);
   }
 }
 

@@ -96,10 +96,11 @@ export class Source {
 
   /**
    * Ask the model of a run: {run, text or source, …} -> {recording, whole_recording, tokens, next, losses, …}. The number of the recording is
-   * larger than all that this page has listed, so that no answer read before a restart of TensorBoard is taken for it.
+   * larger than all that this page has listed, so that no answer read before a restart of TensorBoard is taken for it. In an exported page,
+   * onProgress gets {written: the text so far}, or {rewritten} without the heads, and `signal` ends the call when it is aborted.
    */
-  async ask(question) {
-    return this.backing.ask({...question, after: this.last(question.run)});
+  async ask(question, onProgress = null, signal = null) {
+    return this.backing.ask({...question, after: this.last(question.run)}, onProgress, signal);
   }
 
   /** The largest number of an answer of a run that was ever listed; 0 if there was none. */

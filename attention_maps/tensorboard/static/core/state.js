@@ -38,6 +38,11 @@ const INITIAL = {
   order: 'layer', // overview: by layer, or by score
   removed: '', // ask: heads without which the model is asked, "cross.0.1,decoder.2.*"
   how: 'zero', // ask: the output of a chosen head is zero, its mean, or that in another text
+  temperature: 0, // ask: of a continuation; 0 is the most likely token
+  top_p: 1, // ask: sample from the most likely tokens with this total probability; 1 is off
+  top_k: 0, // ask: sample from this many most likely tokens; 0 is off
+  seed: 1, // ask: of a sampled continuation
+  beam_size: 4, // ask: hypotheses kept by the search for a translation; 1 is greedy
   checkpoint: '', // ask and circuits: best, last or the name of kept weights; '' are those nearest to the step shown
   distance: 1, // circuits: tokens from the key back to the query
   piece: '', // circuits: only the pairs with this token
@@ -79,6 +84,11 @@ const RANGES = {
   threshold: [0, 1],
   candidate: [0, 5],
   versus: [-1, 5],
+  temperature: [0, 1000],
+  top_p: [0, 1],
+  top_k: [0, Number.MAX_SAFE_INTEGER],
+  seed: [0, Number.MAX_SAFE_INTEGER],
+  beam_size: [1, 1000],
 };
 const PATTERNS = {
   token: /^([rc]\d{1,6})?$/,

@@ -50,6 +50,17 @@ export function slider(label, {min, max, step}, text, pick, title = '') {
   return {element: element('span', {class: 'field'}, name, input, output), input, label: name, show};
 }
 
+/** A labelled field for a number: `changed()` is called after a change; value() is null if it is empty, as is show(null). */
+export function numberField(label, {min, max, step, placeholder = ''}, changed, title = '') {
+  const id = `field-${++count}`;
+  const input = element('input', {type: 'number', id, min, max, step, placeholder, title, onchange: changed});
+  const value = () => (Number.isNaN(input.valueAsNumber) ? null : input.valueAsNumber);
+  const show = (number) => {
+    if (document.activeElement !== input) input.value = number ?? ''; // what is being typed stays
+  };
+  return {element: element('span', {class: 'field'}, element('label', {for: id, title}, label), input), input, value, show};
+}
+
 /** A row of buttons, one of them pressed; `options` maps values to texts. */
 export function segments(label, options, pick, title = '') {
   const buttons = Object.entries(options).map(([value, text]) =>

@@ -33,6 +33,13 @@ OUTLINED = """
     return zIndex === '1' && outlineStyle === 'solid' && left - document.querySelector('.view').getBoundingClientRect().left > 3;
 """  # noqa: E501
 """Script that returns whether the outline of the selected word is above the colour of the next one, and is not cut."""
+ASKED = """
+    const request = new XMLHttpRequest();
+    request.open('GET', `answer?run=${arguments[0]}&recording=${arguments[1]}`, false);
+    request.send();
+    return JSON.parse(request.responseText).decoding;
+"""
+"""Script that returns the settings by which the answer of a recording was written."""
 BROAD = """
     const done = arguments[arguments.length - 1];
     const found = {heads: [['decoder', 0, 0], ['decoder', 0, 1], ['decoder', 1, 0]], whole: [1, 1, 1], losses: [[9, 1.5, 1.5], [1, 1.05, 1.05], [1, 1.1, 1.1]]};
@@ -270,6 +277,93 @@ def test_a_translator_translates_and_reads_a_given_translation(runs: Page) -> No
     runs.show(run="translate", view="prediction", recording=recording_of(runs), kind="cross")
     wait_for(runs, ".parts-sum", "Sum")
     assert {"layer 0 · decoder · head 0", "layer 0 · cross-attention · head 0"} < set(runs.texts(".part-name"))
+
+
+FIELDS = "input[aria-label='tokens to write']", ".ask-form .fold-button", ".ask-form .fold-body .field"
+
+
+def field(page: Page, label: str) -> str:
+    """Return the selector of a field of the fold."""
+    return f"#{page.labelled(label)}"
+
+
+def shown(page: Page) -> list[str]:
+    """Return the labels of the fields of the fold that are displayed."""
+    fields = page.driver.find_elements("css selector", FIELDS[2])
+    return [one.text.split("\n")[0] for one in fields if one.is_displayed()]
+
+
+def test_a_text_is_continued_as_it_is_chosen(runs: Page) -> None:
+    """Guards against settings that are lost on the way, in a link or in an earlier answer, and fields that have no
+    effect."""
+    runs.show(run="gpt", view="ask", recording="step_00000006")
+    count, button, _ = FIELDS
+    typed(runs, TEXT, "Ken")
+    typed(runs, count, "12")
+    assert (runs.text(button), shown(runs)) == ("decoding: greedy", [])
+    runs.click(button)
+    assert shown(runs) == ["temperature"]
+    typed(runs, field(runs, "temperature"), "2" + Keys.TAB)
+    assert shown(runs) == ["temperature", "top-p", "top-k", "seed"]
+    typed(runs, field(runs, "top-k"), "30" + Keys.TAB)
+    runs.settle()
+    typed(runs, field(runs, "seed"), "4")
+    runs.find(field(runs, "seed")).send_keys(Keys.CONTROL, Keys.ENTER)  # the field is not left before
+    wait_for(runs, ".ask-written", "The model continues (temperature 2, top-k 30, seed 4): ", FIRST_LIMIT)
+    runs.settle()
+    link, first = runs.hash, runs.text(".ask-written")
+    assert {"p.attention.temperature=2", "p.attention.top_k=30", "p.attention.seed=4"} <= set(link.split("&"))
+    assert not runs.find(".ask-stale").is_displayed()
+    typed(runs, field(runs, "seed"), "5" + Keys.TAB)
+    wait_for(runs, ".ask-stale", "(decoding) is not that of this answer")
+    runs.click(".ask-send")
+    wait_for(runs, ".ask-written", "seed 5")
+    runs.settle()
+    assert runs.text(".ask-written q") not in first
+    runs.load(link)
+    wait_for(runs, ".ask-written", "seed 4")
+    assert runs.text(button) == "decoding: temperature 2, top-k 30, seed 4"
+    typed(runs, TEXT, "Ken")  # instead of the text with its continuation
+    typed(runs, count, "12")
+    runs.click(".ask-send")
+    runs.wait(f"return !parent.location.hash.includes({recording_in(link)!r})")
+    runs.settle()
+    assert runs.text(".ask-written") == first, "the same seed writes the same text"
+    runs.click(button)
+    typed(runs, field(runs, "temperature"), "0" + Keys.TAB)
+    typed(runs, count, "5")
+    runs.click(".ask-send")
+    wait_for(runs, ".ask-written", "The model continues (greedy): ")
+    runs.settle()
+    previous = int(recording_of(runs)[-5:]) - 2
+    runs.show(run="gpt", view="ask", recording=f"asked_{previous:05d}")
+    runs.wait("return parent.location.hash.includes('temperature=2')")  # the choice of the earlier answer
+    typed(runs, field(runs, "temperature"), "2000")
+    runs.click(".ask-send")
+    wait_for(runs, STATUS, "temperature=2000: must be 0, or from 0.001 to 1000")
+
+
+def recording_in(link: str) -> str:
+    return link.partition("p.attention.recording=")[2].partition("&")[0]
+
+
+def test_a_sentence_is_translated_by_the_chosen_beam(runs: Page) -> None:
+    """Guards against fields of a GPT, and a beam size that is not asked for."""
+    runs.show(run="translate", view="ask")
+    typed(runs, TEXT, "エミは走る。")
+    typed(runs, TARGET, "")
+    button = FIELDS[1]
+    assert runs.text(button) == "decoding: beam of 4"
+    runs.click(button)
+    assert shown(runs) == ["beam size"]
+    assert runs.text(".ask-form .fold-body button[aria-pressed=true]") == "4"
+    runs.click(".ask-form .fold-body button[value='1']")
+    assert "beam_size=1" in runs.hash
+    runs.click(".ask-send")
+    wait_for(runs, ".ask-written", "The model translates (greedy): ", FIRST_LIMIT)
+    runs.settle()
+    assert runs.driver.execute_script(ASKED, "translate", recording_of(runs)) == {"beam_size": 1}
+    assert not runs.find(".ask-writing").is_displayed()
 
 
 def test_refused_questions_and_exported_pages_say_why(runs: Page, trained: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import {element} from '../../dom/elements.js';
 import {css} from '../../draw/colours.js';
 import {tokenButton} from '../tokens.js';
 import {Effects} from './effects.js';
-import {headName, headsOf, howOf} from './question.js';
+import {decodingText, headName, headsOf, howOf} from './question.js';
 
 const CLICK = 'click a word for what else might stand there';
 const PREDICTED = {
@@ -266,9 +266,15 @@ function firstPosition({task, typed, losses, whole, asked}) {
   return Math.max(changes.indexOf(Math.max(...changes)), 0);
 }
 
-function writtenLines({task, written, whole, notes}, without) {
+/** "The model continues: “…”"; how: by which settings. */
+export function writtenLine(who, task, text, how = '') {
   const verb = task === 'gpt' ? 'continues' : 'translates';
-  const line = (who, text) => element('p', {}, `${who} ${verb}: `, element('q', {lang: languageOf(text)}, text));
+  return element('p', {}, `${who} ${verb}${how}: `, element('q', {lang: languageOf(text)}, text));
+}
+
+function writtenLines({task, written, whole, notes, decoding}, without) {
+  const how = decoding ? ` (${decodingText(decoding)})` : '';
+  const line = (who, text) => writtenLine(who, task, text, how);
   const lines = [];
   if (whole && whole.written !== null) lines.push(line('The whole model', whole.written));
   if (written !== null) lines.push(line(whole ? `The model ${without}` : 'The model', written));

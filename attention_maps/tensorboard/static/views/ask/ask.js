@@ -9,8 +9,23 @@ import {answerOf, hasAntecedent} from '../pair/gold_pairs.js';
 import {positionOf} from '../prediction/contributions.js';
 import {selection} from '../tokens.js';
 import {Answer} from './answer.js';
-import {headName, headsIn, headsOf, howOf, isReversed, listed, questionOf, textsOf, withHead} from './question.js';
+import {Decoding} from './decoding.js';
+import {
+  decodingOf,
+  decodingText,
+  headName,
+  headsIn,
+  headsOf,
+  howOf,
+  isReversed,
+  listed,
+  questionOf,
+  stateOf,
+  textsOf,
+  withHead,
+} from './question.js';
 import {withoutButton} from './without.js';
+import {Writing} from './writing.js';
 
 export const create = (context) => new Ask(context);
 
@@ -19,6 +34,7 @@ const SOURCE = 'source text, which the encoder reads';
 const LACKING = 'This run has no checkpoint, so its model cannot be asked.';
 const INVITATION = 'Ask the model of a kept checkpoint about this text or your own, also without some of its heads.';
 const BUSY = 'Another question is still being answered: ask again after it.';
+const STOPPED = 'Stopped: the question is not answered.';
 const FIRST = {
   asking: 'asking about the example shown, because nothing has been asked of this run yet… (the first question loads the model)',
   asked: (example) => `Asked automatically, because nothing had been asked of this run yet: ${example}, unchanged. Change the text and press Ask, or`,
@@ -45,6 +61,7 @@ class Ask {
     this.other = area('another text of as many tokens: the heads take their output from it', 2);
     this.count = element('input', {type: 'number', min: 0, max: 200, value: 0, 'aria-label': 'tokens to write'});
     this.counting = element('label', {class: 'field'}, 'write', this.count, 'more tokens');
+    this.decoding = new Decoding(context);
     this.weights = new KeptWeights(context);
     this.reverse = tick('translate back', typing, REVERSE);
     this.how = segments('replaced by', {zero: 'zero', mean: 'mean', other: 'another text'}, (how) => this.change({how}), HOW);
@@ -53,12 +70,13 @@ class Ask {
     this.layer = withoutButton('layer', () => this.add('*'));
     this.send = element('button', {type: 'submit', class: 'ask-send', title: 'Ctrl+Enter'}, 'Ask');
     this.status = element('p', {class: 'ask-status', role: 'status'});
+    this.writing = new Writing();
     this.form = element(
       'form',
-      {class: 'ask-form', onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event)},
+      {class: 'ask-form', novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event)},
       this.text,
       this.target,
-      element('div', {class: 'view-controls'}, this.send, this.weights.element, this.reverse.element, this.counting),
+      element('div', {class: 'view-controls'}, this.send, this.weights.element, this.reverse.element, this.counting, this.decoding.element),
       this.weights.note,
       element('div', {class: 'view-controls'}, this.head, this.layer, this.chips, this.how.element),
       element('div', {}, this.other),
@@ -66,7 +84,7 @@ class Ask {
     this.answer = new Answer(context);
     this.stale = element('p', {class: 'ask-stale', hidden: true});
     this.closed = element('p', {hidden: true}, 'Questions need a running TensorBoard: this page is a file without a model.');
-    this.element = element('div', {class: 'ask-view'}, this.closed, this.form, this.status, this.stale, this.answer.element);
+    this.element = element('div', {class: 'ask-view'}, this.closed, this.form, this.status, this.writing.element, this.stale, this.answer.element);
   }
 
   draw(frame) {
@@ -85,6 +103,7 @@ class Ask {
     if (toAsk && !this.asking && (toAsk.exact || !this.isOwn())) this.answer.picked = null;
     if (this.status.textContent === this.done && !this.isOwn()) this.status.textContent = '';
     this.fill();
+    this.decoding.show(Boolean(frame.sample.source));
     this.showHeads();
     this.how.show(state.now.how);
     this.notice();
@@ -141,9 +160,10 @@ class Ask {
 
   /** Notice whether only the recording differs from the last drawing: the timeline was moved. */
   notice() {
-    const {run, recording, removed, how, checkpoint} = this.context.state.now;
+    const {run, recording, removed, how, checkpoint, ...now} = this.context.state.now;
     const before = this.seen;
-    this.seen = {place: `${run}|${recording}`, chosen: JSON.stringify([removed, how, checkpoint])};
+    const decoding = [decodingOf(now, false), decodingOf(now, true)];
+    this.seen = {place: `${run}|${recording}`, chosen: JSON.stringify([removed, how, checkpoint, decoding])};
     if (before.chosen !== this.seen.chosen) this.toAdopt = '';
     else if (before.place !== this.seen.place) this.toAdopt = this.seen.place;
   }
@@ -157,7 +177,8 @@ class Ask {
     const heads = headsOf(answer);
     if (answer.asked?.patch) this.other.value = answer.asked.patch.text;
     const other = state.now.checkpoint && this.checkpoint !== answer.checkpoint;
-    state.set({removed: listed(heads), ...(heads.length && {how: howOf(answer)}), ...(other && {checkpoint: answer.checkpoint})});
+    const weights = other && {checkpoint: answer.checkpoint};
+    state.set({removed: listed(heads), ...(heads.length && {how: howOf(answer)}), ...weights, ...stateOf(answer.decoding)});
   }
 
   /** The text of the example shown, unless another one is being typed. */
@@ -174,6 +195,7 @@ class Ask {
     if (run !== this.run) {
       this.typed = false;
       this.other.value = '';
+      this.writing.end();
     }
     this.run = run;
     if (this.typed || key === this.filled || this.isOwn()) return;
@@ -222,12 +244,15 @@ class Ask {
   /** What is chosen now and was not asked in the answer shown. */
   differing() {
     const {answer} = this.answer;
-    const {removed, how} = this.context.state.now;
+    const {now} = this.context.state;
+    const {removed, how} = now;
     const heads = listed(headsOf(answer));
+    const chosen = decodingOf(now, answer.task === 'translate');
     return [
       heads !== listed(headsIn(removed)) && 'heads',
       heads && removed && howOf(answer) !== how && 'what replaces their output',
       this.checkpoint && answer.checkpoint !== this.checkpoint && 'checkpoint',
+      answer.decoding && decodingText(answer.decoding) !== decodingText(chosen) && 'decoding',
     ].filter(Boolean);
   }
 
@@ -285,6 +310,7 @@ class Ask {
       return;
     }
     const {source, state} = this.context;
+    this.decoding.read();
     const {now} = state;
     const {sample} = this.frame;
     const wanted = this.answer.word() ?? this.opening(from);
@@ -305,7 +331,9 @@ class Ask {
     try {
       const weights = await this.weights.choose();
       typed.reverse &&= weights?.bothDirections;
-      const {recording} = await source.ask(questionOf(now, weights?.name ?? '', sample, typed));
+      const isShown = () => state.now.run === now.run;
+      const {onProgress, signal} = this.writing.begin({task: sample.source ? 'translate' : 'gpt', changed: now.removed !== '', isShown});
+      const {recording} = await source.ask(questionOf(now, weights?.name ?? '', sample, typed), onProgress, signal);
       await this.context.refresh();
       if (state.now.run !== now.run) {
         this.status.textContent = '';
@@ -319,10 +347,13 @@ class Ask {
       this.answer.toReveal = true;
       state.set({recording, sample: 0, ...selected, against: '', follow: false});
     } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
-      this.status.textContent = error.message;
-      this.weights.forget();
+      if (error.name === 'AbortError') this.status.textContent = STOPPED;
+      else if (error instanceof Unavailable) {
+        this.status.textContent = error.message;
+        this.weights.forget();
+      } else throw error;
     } finally {
+      this.writing.end();
       this.wait(false);
     }
   }

@@ -57,15 +57,34 @@ export function isReversed({source}) {
   return source !== null && source.pieces.length > 1 && Boolean(source.special[0]);
 }
 
+/** How a text is written, as the state names it: settings of generate.py, without those that are off. */
+export function decodingOf({temperature, top_p, top_k, seed, beam_size}, translates) {
+  if (translates) return {beam_size};
+  return temperature ? {temperature, ...(top_p < 1 && {top_p}), ...(top_k > 0 && {top_k}), seed} : {temperature};
+}
+
+/** What the state names to have a text written as that of an answer was, by its settings; null if nothing was written. */
+export function stateOf(decoding) {
+  if (!decoding?.temperature) return decoding?.beam_size ? decoding : decoding && {temperature: 0};
+  return {...decoding, top_p: decoding.top_p ?? 1, top_k: decoding.top_k ?? 0};
+}
+
+/** "greedy", "beam of 4" or "temperature 0.8, top-p 0.9, seed 3". */
+export function decodingText({temperature, top_p: topP, top_k: topK, seed, beam_size: beam}) {
+  if (!temperature) return beam > 1 ? `beam of ${beam}` : 'greedy';
+  return [`temperature ${temperature}`, topP && `top-p ${topP}`, topK && `top-k ${topK}`, `seed ${seed}`].filter(Boolean).join(', ');
+}
+
 /**
- * The question to send: `state` names run and heads, `checkpoint` the weights; of a translation, `target` may be empty. `other` is the text
- * whose outputs replace those of the heads; a text cannot be continued with them.
+ * The question to send: `state` names run, heads and decoding, `checkpoint` the weights; of a translation, `target` may be empty. `other` is the
+ * text whose outputs replace those of the heads; a text cannot be continued with them.
  */
-export function questionOf({run, removed, how}, checkpoint, sample, {text, target, reverse, count, other}) {
+export function questionOf(state, checkpoint, sample, {text, target, reverse, count, other}) {
+  const {run, removed, how} = state;
   const heads = headsIn(removed).map(({kind, layer, head}) => [kind, layer, head === '*' ? null : head]);
   const patch = how === 'other' && heads.length ? {text: other, heads} : null;
-  const pair = {source: text, ...(target.trim() && {target}), ...(reverse && {reverse})};
-  const texts = sample.source ? pair : {text, continue: patch ? 0 : count};
+  const pair = {source: text, ...(target.trim() ? {target} : decodingOf(state, true)), ...(reverse && {reverse})};
+  const texts = sample.source ? pair : {text, continue: patch ? 0 : count, ...(count > 0 && !patch && decodingOf(state, false))};
   if (patch) return {run, checkpoint, ...texts, patch};
   return {run, checkpoint, ...texts, removed: heads, how: how === 'other' ? 'zero' : how};
 }
