@@ -1,20 +1,25 @@
 /** What an exported page contains: recordings, curves and possibly models, which answer questions as the plugin does. */
 
+import {bytesOf} from './base64.js';
 import {numbersOf} from './float16.js';
-import {askedName} from './recordings.js';
 import {Unavailable} from './unavailable.js';
+
+/** Recordings of answers kept, of all runs together, and bytes of their tensors; the newest pair is always kept. As in questions.py. */
+const KEPT = 64;
+const LARGEST = 2 ** 30;
 
 export class Archive {
   isFile = true;
 
   /**
-   * `content`: the JSON of page_data.py. `models`: null, or {runs: names of the runs whose model is in the page, call(method, argument) ->
-   * Promise}, with the methods ask, effects, circuits and checkpoints of Source.
+   * `content`: the JSON of page_data.py, or {index, about, read(run): a promise of that JSON for one run}. `models`: null, or {runs: names of
+   * the runs whose model is in the page, call(method, argument) -> Promise}, with the methods ask, effects, circuits and checkpoints of Source.
    */
   constructor(content, models = null) {
     this.content = content;
     this.models = models;
-    this.answers = new Map(); // "run|recording" -> answer
+    this.read = new Map(); // run -> promise of {meta, tensors, curves}
+    this.asked = new Map(); // "run|recording" -> {run, number, answer, meta, tensors}, the oldest first
   }
 
   canAsk(run) {
@@ -26,15 +31,33 @@ export class Archive {
   }
 
   async index() {
-    return this.content.index;
+    const {runs, ...rest} = this.content.index;
+    const listed = Object.entries(runs).map(([run, recorded]) => [run, {...recorded, asked: this.numbersOf(run)}]);
+    return {...rest, runs: Object.fromEntries(listed)};
+  }
+
+  /** The numbers of the recordings of answers of a run, ascending. */
+  numbersOf(run) {
+    const ofRun = [...this.asked.values()].filter((kept) => kept.run === run);
+    return ofRun.map(({number}) => number).sort((a, b) => a - b);
+  }
+
+  /** {meta, tensors, curves} of a run, read when they are first needed. */
+  recorded(run) {
+    if (!this.content.read) return this.content;
+    if (!this.read.has(run)) this.read.set(run, this.content.read(run));
+    return this.read.get(run);
   }
 
   async curves(run) {
-    return this.content.curves[run] ?? {steps: [], measures: {}};
+    return (await this.recorded(run)).curves[run] ?? {steps: [], measures: {}};
   }
 
   async meta(run, recording) {
-    return {meta: this.content.meta[`${run}|${recording}`] ?? missing(recording), size: 0}; // in memory anyway
+    const key = `${run}|${recording}`;
+    const asked = this.asked.get(key);
+    if (asked) return {meta: asked.meta, size: 1e6}; // a guess, so that Source does not keep those that are dropped here
+    return {meta: (await this.recorded(run)).meta[key] ?? missing(recording), size: 0}; // in memory anyway
   }
 
   async checkpoints(run) {
@@ -45,26 +68,27 @@ export class Archive {
   async ask(question) {
     const {run} = question;
     const {answers, recordings} = await this.call('ask', question);
-    for (const [recording, {meta, tensors}] of Object.entries(recordings)) {
-      this.content.meta[`${run}|${recording}`] = meta;
-      for (const [key, tensor] of Object.entries(tensors)) this.content.tensors[`${run}|${recording}|${key}`] = tensor;
+    for (const answer of answers) {
+      const {recording} = answer;
+      const number = Number(recording.replace('asked_', ''));
+      this.asked.set(`${run}|${recording}`, {run, number, answer, ...recordings[recording]});
     }
-    const listed = this.content.index.runs[run];
-    for (const given of answers) {
-      this.answers.set(`${run}|${given.recording}`, given);
-      listed.asked = [...(listed.asked ?? []), Number(given.recording.replace('asked_', ''))];
-    }
+    this.dropOldest();
     return answers.at(-1);
   }
 
-  async clear(run) {
-    const listed = this.content.index.runs[run];
-    for (const prefix of (listed.asked ?? []).map((number) => `${run}|${askedName(number)}`)) {
-      this.answers.delete(prefix);
-      delete this.content.meta[prefix];
-      for (const key of Object.keys(this.content.tensors)) if (key.startsWith(`${prefix}|`)) delete this.content.tensors[key];
+  dropOldest() {
+    const sizeOf = ({tensors}) => Object.values(tensors).reduce((sum, {numbers}) => sum + numbers.byteLength, 0);
+    let size = [...this.asked.values()].reduce((sum, kept) => sum + sizeOf(kept), 0);
+    for (const [key, kept] of this.asked) {
+      if (this.asked.size <= 2 || (this.asked.size <= KEPT && size <= LARGEST)) return;
+      size -= sizeOf(kept);
+      this.asked.delete(key);
     }
-    listed.asked = [];
+  }
+
+  async clear(run) {
+    for (const [key, kept] of this.asked) if (kept.run === run) this.asked.delete(key);
   }
 
   async effects(question) {
@@ -76,14 +100,18 @@ export class Archive {
   }
 
   async answered(run, recording) {
-    return this.answers.get(`${run}|${recording}`) ?? missing(recording);
+    const asked = this.asked.get(`${run}|${recording}`);
+    if (!asked) throw new Unavailable(`the answer '${recording}' is not kept (any more): ask again`);
+    return asked.answer;
   }
 
-  async tensor(...place) {
-    const {shape, dtype, data, numbers} = this.content.tensors[place.join('|')] ?? missing(place.join('|'));
-    if (numbers) return {numbers, shape}; // of an answer
-    const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
-    return {numbers: numbersOf(bytes.buffer, dtype), shape};
+  async tensor(run, recording, ...place) {
+    const key = place.join('|');
+    const asked = this.asked.get(`${run}|${recording}`);
+    if (asked) return asked.tensors[key] ?? missing(key);
+    const whole = `${run}|${recording}|${key}`;
+    const {shape, dtype, data} = (await this.recorded(run)).tensors[whole] ?? missing(whole);
+    return {numbers: numbersOf(bytesOf(data).buffer, dtype), shape};
   }
 
   async call(method, argument) {
