@@ -19,6 +19,7 @@ export class Archive {
     this.content = content;
     this.models = models;
     this.read = new Map(); // run -> promise of {meta, tensors, curves}
+    this.running = new Set(); // promises of calls
     this.asked = new Map(); // "run|recording" -> {run, number, answer, meta, tensors}, the oldest first
   }
 
@@ -116,7 +117,18 @@ export class Archive {
 
   async call(method, argument) {
     if (!this.canAsk(argument.run)) throw new Unavailable('the model of this run is not part of this exported page');
-    return this.models.call(method, argument);
+    const call = this.models.call(method, argument);
+    this.running.add(call);
+    try {
+      return await call;
+    } finally {
+      this.running.delete(call);
+    }
+  }
+
+  /** Resolves when no model in the page computes. */
+  async quiet() {
+    while (this.running.size) await Promise.allSettled(this.running);
   }
 }
 
