@@ -18,11 +18,14 @@ ASK = """
 const [, runs, bytes] = values;
 const tensors = {'0|decoder|0|weights': {numbers: {byteLength: bytes}, shape: [1]}};
 const last = {};
-const answered = ({run}) => {
+const answered = ({run}, onProgress) => {
   const ids = [1, 2].map((place) => `asked_${String((last[run] ?? 0) + place).padStart(5, '0')}`);
   last[run] = (last[run] ?? 0) + 2;
   const recordings = Object.fromEntries(ids.map((id) => [id, {meta: {id}, tensors}]));
-  return {answers: ids.map((recording) => ({run, recording})), recordings};
+  const answers = ids.map((recording) => ({run, recording}));
+  onProgress({written: 'a part of a text'});
+  onProgress({answers});
+  return {answers, recordings};
 };
 const recorded = {
   index: {runs: {a: {steps: [3], generated: []}, b: {steps: [], generated: []}}, logdir: ''},
@@ -30,9 +33,16 @@ const recorded = {
   tensors: {},
   curves: {},
 };
-const archive = new Archive(recorded, {runs: ['a', 'b'], call: async (method, question) => answered(question)});
+const call = async (method, question, onProgress) => {
+  await null; // as a worker, it answers later
+  return answered(question, onProgress);
+};
+const archive = new Archive(recorded, {runs: ['a', 'b'], call});
 const shown = [];
-for (const run of runs) shown.push((await archive.ask({run})).recording);
+for (const run of runs) {
+  shown.push((await archive.ask({run})).recording);
+  await archive.quiet();
+}
 const listed = (await archive.index()).runs;
 const outcome = (promise) => promise.then((found) => found, ({message}) => message);
 const dropped = await Promise.all([

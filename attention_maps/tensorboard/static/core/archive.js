@@ -13,14 +13,15 @@ export class Archive {
 
   /**
    * `content`: the JSON of page_data.py, or {index, about, read(run): a promise of that JSON for one run}. `models`: null, or {runs: names of
-   * the runs whose model is in the page, call(method, argument) -> Promise}, with the methods ask, effects, circuits and checkpoints of Source.
+   * the runs whose model is in the page, call(method, argument, onProgress) -> Promise}, with the methods ask, effects, circuits and
+   * checkpoints of Source.
    */
   constructor(content, models = null) {
     this.content = content;
     this.models = models;
     this.read = new Map(); // run -> promise of {meta, tensors, curves}
     this.running = new Set(); // promises of calls
-    this.asked = new Map(); // "run|recording" -> {run, number, answer, meta, tensors}, the oldest first
+    this.asked = new Map(); // "run|recording" -> {run, number, answer, recorded: promise of {meta, tensors}, size}, the oldest first
   }
 
   canAsk(run) {
@@ -57,7 +58,7 @@ export class Archive {
   async meta(run, recording) {
     const key = `${run}|${recording}`;
     const asked = this.asked.get(key);
-    if (asked) return {meta: asked.meta, size: 1e6}; // a guess, so that Source does not keep those that are dropped here
+    if (asked) return {meta: (await asked.recorded).meta, size: 1e6}; // a guess, so that Source does not keep those that are dropped here
     return {meta: (await this.recorded(run)).meta[key] ?? missing(recording), size: 0}; // in memory anyway
   }
 
@@ -65,25 +66,34 @@ export class Archive {
     return this.call('checkpoints', {run});
   }
 
-  /** Ask a model, and keep the recordings of its answer beside the others. */
-  async ask(question) {
-    const {run} = question;
-    const {answers, recordings} = await this.call('ask', question);
-    for (const answer of answers) {
-      const {recording} = answer;
-      const number = Number(recording.replace('asked_', ''));
-      this.asked.set(`${run}|${recording}`, {run, number, answer, ...recordings[recording]});
-    }
-    this.dropOldest();
-    return answers.at(-1);
+  /** Ask a model -> its answer, which comes before the recordings that belong to it. All are kept beside the others. */
+  ask(question) {
+    return new Promise((answered, failed) => {
+      const asking = this.call('ask', question, ({answers}) => {
+        if (!answers) return; // a part of what the model writes
+        for (const answer of answers) this.keep(answer, asking.then(({recordings}) => recordings[answer.recording]));
+        answered(answers.at(-1));
+      });
+      asking.catch(failed);
+    });
+  }
+
+  keep(answer, recorded) {
+    const {run, recording} = answer;
+    const kept = {run, number: Number(recording.replace('asked_', '')), answer, recorded, size: 0};
+    this.asked.set(`${run}|${recording}`, kept);
+    const measure = ({tensors}) => {
+      kept.size = Object.values(tensors).reduce((sum, {numbers}) => sum + numbers.byteLength, 0);
+      this.dropOldest();
+    };
+    recorded.then(measure, () => {}); // a failure is reported where the recording is drawn
   }
 
   dropOldest() {
-    const sizeOf = ({tensors}) => Object.values(tensors).reduce((sum, {numbers}) => sum + numbers.byteLength, 0);
-    let size = [...this.asked.values()].reduce((sum, kept) => sum + sizeOf(kept), 0);
+    let size = [...this.asked.values()].reduce((sum, kept) => sum + kept.size, 0);
     for (const [key, kept] of this.asked) {
       if (this.asked.size <= 2 || (this.asked.size <= KEPT && size <= LARGEST)) return;
-      size -= sizeOf(kept);
+      size -= kept.size;
       this.asked.delete(key);
     }
   }
@@ -109,15 +119,15 @@ export class Archive {
   async tensor(run, recording, ...place) {
     const key = place.join('|');
     const asked = this.asked.get(`${run}|${recording}`);
-    if (asked) return asked.tensors[key] ?? missing(key);
+    if (asked) return (await asked.recorded).tensors[key] ?? missing(key);
     const whole = `${run}|${recording}|${key}`;
     const {shape, dtype, data} = (await this.recorded(run)).tensors[whole] ?? missing(whole);
     return {numbers: numbersOf(bytesOf(data).buffer, dtype), shape};
   }
 
-  async call(method, argument) {
+  async call(method, argument, onProgress = null) {
     if (!this.canAsk(argument.run)) throw new Unavailable('the model of this run is not part of this exported page');
-    const call = this.models.call(method, argument);
+    const call = this.models.call(method, argument, onProgress);
     this.running.add(call);
     try {
       return await call;
