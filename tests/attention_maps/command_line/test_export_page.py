@@ -178,7 +178,7 @@ def test_every_style_sheet_of_the_tab_comes_along(run: Path) -> None:
 def test_the_script_of_the_page_is_that_of_the_tab(run: Path) -> None:
     """Guards against a module that is left out, and one that the browser would have to import."""
     script = exported(run).scripts["module"]
-    assert script.endswith("imported('start.js');\n")
+    assert script.rstrip().endswith("imported('start.js');")
     for path in STATIC.rglob("*.js"):
         assert f"modules['{path.relative_to(STATIC).as_posix()}'] = " in script
     assert not re.search(r"^(?:import|export)\b|\bimport\(", script, re.MULTILINE)
