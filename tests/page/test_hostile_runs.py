@@ -13,7 +13,6 @@ from selenium.webdriver.remote.webdriver import WebDriver
 
 from attention_maps.files import store
 from configs.errors import UserError
-from data.tokens.sentencepiece_tokenizer import SentencePieceTokenizer
 from interop.settings import ExportSettings
 from page.export import write_page
 from page.tokenizer_data import Proto
@@ -54,8 +53,7 @@ def run(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_config(
         replace(config, experiment=ATTACK, data=replace(config.data, source="text", path=f"/data/{NAME}.txt")), folder
     )
-    tokenizer = SentencePieceTokenizer.load(folder / "tokenizer.model")
-    model = Proto.FromString(tokenizer.model)
+    model = Proto.FromString((folder / "tokenizer.model").read_bytes())
     for number, piece in enumerate(model.pieces):
         if piece.type == Proto.SentencePiece.NORMAL and len(piece.piece) > 1:
             piece.piece = f"▁{ATTACK}{number}"
