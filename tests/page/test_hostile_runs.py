@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -66,7 +67,7 @@ def run(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 reads=hostile(sample.reads, 0),
                 predicts=hostile(sample.predicts, 1),
                 predictions=tuple(
-                    tuple(replace(one, piece=f"▁{ATTACK}") for one in likely) for likely in sample.predictions
+                    tuple(one._replace(piece=f"▁{ATTACK}") for one in likely) for likely in sample.predictions
                 ),
                 name=ATTACK,
             )
@@ -79,15 +80,19 @@ def run(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def page(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return its page, which notices what is forbidden."""
-    to = tmp_path_factory.mktemp("page") / "x.html"
-    write_page([(run, NAME)], to, ExportSettings(to=str(to), format="page", licence=ATTACK, title=ATTACK))
+def written(run: Path, checkpoint: str, to: Path) -> Path:
+    """Write the page of a checkpoint, which notices what is forbidden."""
+    write_page([(run, checkpoint)], to, ExportSettings(to=str(to), format="page", licence=ATTACK, title=ATTACK))
     text = to.read_text("utf-8")
     assert "<title>" in text
     to.write_text(text.replace("<title>", f"{GUARD}<title>", 1), "utf-8")
     return to
+
+
+@pytest.fixture(scope="module")
+def page(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return its page."""
+    return written(run, "best", tmp_path_factory.mktemp("page") / "x.html")
 
 
 def check(browser: WebDriver) -> None:
@@ -97,8 +102,13 @@ def check(browser: WebDriver) -> None:
     assert browser.execute_script("return troubles") == []
     loaded = browser.execute_script("return performance.getEntriesByType('resource').map(({name}) => name.slice(0, 5))")
     assert set(loaded) <= {"data:", "blob:"}
-    if log := getattr(browser, "get_log", None):  # of Chromium alone
-        assert log("browser") == []
+    assert logged(browser) == []
+
+
+def logged(browser: WebDriver) -> list[dict[str, Any]]:
+    """Return what Chromium has written to its console since the last call; nothing of Firefox."""
+    lines: list[dict[str, Any]] = browser.get_log("browser") if hasattr(browser, "get_log") else []
+    return lines
 
 
 def test_every_text_of_a_run_is_shown_as_text(browser: WebDriver, page: Path, run: Path) -> None:
@@ -118,10 +128,18 @@ def test_every_text_of_a_run_is_shown_as_text(browser: WebDriver, page: Path, ru
     browser.execute_script("document.querySelector('.about').open = true")
     about = browser.find_element(By.CSS_SELECTOR, ".about").text
     assert about.count("onerror=top.attack") >= 3, "data, command and licence"
-    assert "onerror" in browser.title
+    assert "onerror" in browser.execute_script("return document.title")
     check(browser)
     browser.execute_script("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=top.attack=1>')")
-    wait(browser, "return top.attack && troubles.length")  # what the checks look for does happen
+    wait(browser, "return top.attack")  # what the checks look for does happen
+    logged(browser)
+
+
+def test_a_checkpoint_with_another_name_cannot_be_asked(browser: WebDriver, run: Path, tmp_path: Path) -> None:
+    """Guards against HTML in the name of a checkpoint."""
+    opened(browser, written(run, NAME, tmp_path / "x.html"), view="ask")
+    wait(browser, "return document.querySelector('.ask-status').textContent.includes('the name of a step such as')")
+    check(browser)
 
 
 def test_the_source_of_the_page_has_one_script_after_its_data(page: Path) -> None:
