@@ -12,6 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from attention_maps.command_line.loading import existing_run, recordings
+from attention_maps.command_line.modules import joined, modules_in
 from attention_maps.command_line.page import page
 from attention_maps.command_line.page_data import page_data, thinned
 from attention_maps.files import store
@@ -23,7 +24,6 @@ from configs.errors import UserError
 from interop.about import about
 from interop.settings import ExportSettings
 from page.answer_data import answer_data
-from page.bundle import worker_script
 from page.tokenizer_data import tokenizer_data
 from page.weights import describe_weights
 from run import Run
@@ -31,10 +31,9 @@ from run import Run
 ENGINE = Path(__file__).parent / "engine"
 PAGE_MODULES = {f"engine/{name}": ENGINE / name for name in ("content.js", "client.js")}
 """Modules of the engine that the page itself imports, beside the tab's; the worker has all the others."""
-START = """
-import {render} from "chumoku/index.js";
-import {contentOf} from "chumoku/engine/content.js";
-const {archive, models} = await contentOf(document);
+START = """import {render} from './index.js';
+import {contentOf} from './engine/content.js';
+const {archive, models} = contentOf(document);
 render(archive, models);
 """
 
@@ -44,43 +43,39 @@ def write_page(runs: Sequence[tuple[Path, str]], to: Path, settings: ExportSetti
 
     Raises UserError for a run without recordings, and for a model or tokenizer that the engine does not compute.
     """
-    shown: dict[str, Any] = {}
-    archive: dict[str, Any] = {
-        "index": {"runs": shown, "logdir": ""},
-        "meta": {},
-        "tensors": {},
-        "curves": {},
-        "about": {},
-    }
-    models: dict[str, Any] = {}
+    listed: dict[str, Any] = {}
+    described: dict[str, dict[str, str]] = {}
+    packed_runs: dict[str, bytes] = {}
     weights: list[bytes] = []
     lines = []
     for folder, checkpoint in tqdm(runs, desc="models", leave=False, disable=None):
         run = Run(folder, checkpoint)
         name = as_text(run.folder.resolve().name)
-        if name in models:
+        if name in listed:
             raise UserError(f"run={settings.run}: two runs are called {name}; rename one of the folders")
         content = recorded(run, name, settings.steps)
-        shown |= content["index"]["runs"]
-        for part in ("meta", "tensors", "curves"):
-            archive[part] |= content[part]
-        archive["about"][name] = about(run.trained) | ({"licence": settings.licence} if settings.licence else {})
-        models[name] = model_parts(run, settings, weights)
-        kept = ", ".join(f"{part['step']:,}" for part in models[name]["checkpoints"])
-        steps = ", ".join(f"{step:,}" for step in shown[name]["steps"])
+        model = model_parts(run, settings, weights)
+        number = len(listed)
+        listed |= content.pop("index")["runs"]
+        packed_runs[f"chumoku-recordings-{number}"] = packed(content)
+        packed_runs[f"chumoku-model-{number}"] = packed(model)
+        described[name] = about(run.trained) | ({"licence": settings.licence} if settings.licence else {})
+        kept = ", ".join(f"{part['step']:,}" for part in model["checkpoints"])
+        steps = ", ".join(f"{step:,}" for step in listed[name]["steps"])
         lines.append(f"{name}: weights of step {kept} in {settings.weights}; recordings of step {steps or '(none)'}")
     elements = {
-        "chumoku-recordings": packed(json.dumps(archive, allow_nan=False)),
-        "chumoku-worker": packed(worker_script(ENGINE)),
-        "chumoku-models": packed(json.dumps(models, allow_nan=False)),
+        "chumoku-worker": packed(worker_script()),
+        **packed_runs,
         **{f"chumoku-weights-{number}": content for number, content in enumerate(weights)},
     }
+    index = {"index": {"runs": listed, "logdir": ""}, "about": described, "runs": list(listed)}
     html = page(
-        f"{settings.title or ' and '.join(said['title'] for said in archive['about'].values())} · attention",
+        f"{settings.title or ' and '.join(said['title'] for said in described.values())} · attention",
         None,
-        {"run": next(iter(models))},
+        {"run": next(iter(listed))},
         modules={name: path.read_text("utf-8") for name, path in PAGE_MODULES.items()},
-        elements={name: base64.b64encode(content).decode("ascii") for name, content in elements.items()},
+        elements={"chumoku-index": index}
+        | {name: base64.b64encode(content).decode("ascii") for name, content in elements.items()},
         start=START,
     ).encode("utf-8", "replace")
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -88,8 +83,14 @@ def write_page(runs: Sequence[tuple[Path, str]], to: Path, settings: ExportSetti
     return [f"{to}: {len(html) / 1e6:.1f} MB; open it in a browser", *lines]
 
 
-def packed(text: str) -> bytes:
-    """Compress a text; the same text gives the same bytes."""
+def worker_script() -> str:
+    """Return the script of the worker, which a page opened from disk starts from a `blob:` URL."""
+    return joined("worker.js", modules_in(ENGINE))
+
+
+def packed(content: object) -> bytes:
+    """Compress a text, or anything else as JSON; the same content gives the same bytes."""
+    text = content if isinstance(content, str) else json.dumps(content, allow_nan=False)
     return gzip.compress(text.encode(), mtime=0)
 
 

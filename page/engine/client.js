@@ -12,7 +12,7 @@
  *     classic script, importScripts of a blob: URL  Firefox only
  *     eval, new Function, WebAssembly               neither: they need 'unsafe-eval' or 'wasm-unsafe-eval'
  *
- * So the page joins all modules into one classic script (page/bundle.py) and starts it from a blob: URL.
+ * So the page joins all modules into one classic script (attention_maps/command_line/modules.py) and starts it from a blob: URL.
  */
 
 const PATIENCE = 500; // ms until a new call ends the worker that is still busy with a cancelled one

@@ -1,32 +1,38 @@
-/** What a page contains beside the tab: recordings, and models with one worker for each run, started by the first question to it. */
+/**
+ * What a page contains beside the tab: recordings, and models with one worker for each run. All is unpacked when it is first needed. In the
+ * page, this folder is one of the tab's, beside `core`.
+ */
 
-import {Unavailable} from 'chumoku/core/unavailable.js';
+import {bytesOf} from '../core/base64.js';
+import {Unavailable} from '../core/unavailable.js';
 import {Refused, WorkerClient} from './client.js';
 
-/** {archive, models} for the tab's Source; `models` are {runs: their names, call(method, argument, onProgress, signal) -> Promise}. */
-export async function contentOf(document) {
-  const bytesOf = (id) => bytesFrom(document.getElementById(`chumoku-${id}`).textContent);
-  const [recordings, models, worker] = await Promise.all(['recordings', 'models', 'worker'].map((id) => unpacked(bytesOf(id))));
-  const script = URL.createObjectURL(new Blob([worker], {type: 'text/javascript'}));
-  const clients = Object.fromEntries(
-    Object.entries(JSON.parse(models)).map(([run, {checkpoints, ...rest}]) => {
-      const loaded = checkpoints.map(({weights, ...checkpoint}) => ({...checkpoint, weights: new Blob([bytesOf(`weights-${weights}`)])}));
-      return [run, new WorkerClient(script, {checkpoints: loaded, ...rest})];
-    }),
-  );
-  const call = async (method, argument, ...rest) => {
+/** {archive, models} for the tab's Archive; `models` are {runs: their names, call(method, argument, onProgress, signal) -> Promise}. */
+export function contentOf(document) {
+  const textOf = (id) => document.getElementById(`chumoku-${id}`).textContent;
+  const {index, about, runs} = JSON.parse(textOf('index'));
+  const read = (what, run) => unpacked(bytesOf(textOf(`${what}-${runs.indexOf(run)}`))).then(JSON.parse);
+  let script = null; // promise of the address of the worker's script
+  const clients = new Map(); // run -> promise of a WorkerClient
+
+  async function started(run) {
+    script ??= unpacked(bytesOf(textOf('worker'))).then((text) => URL.createObjectURL(new Blob([text], {type: 'text/javascript'})));
+    const {checkpoints, ...rest} = await read('model', run);
+    const loaded = checkpoints.map(({weights, ...checkpoint}) => ({...checkpoint, weights: new Blob([bytesOf(textOf(`weights-${weights}`))])}));
+    return new WorkerClient(await script, {checkpoints: loaded, ...rest});
+  }
+
+  async function call(method, argument, ...rest) {
+    const {run} = argument;
+    if (!clients.has(run)) clients.set(run, started(run));
     try {
-      return await clients[argument.run].call(method, argument, ...rest);
+      return await (await clients.get(run)).call(method, argument, ...rest);
     } catch (error) {
       throw error instanceof Refused ? new Unavailable(error.message) : error;
     }
-  };
-  return {archive: JSON.parse(recordings), models: {runs: Object.keys(clients), call}};
-}
+  }
 
-/** The bytes of a base64 text. */
-function bytesFrom(text) {
-  return Uint8Array.from(atob(text.trim()), (character) => character.charCodeAt(0));
+  return {archive: {index, about, read: (run) => read('recordings', run)}, models: {runs, call}};
 }
 
 /** The text of gzip data. */

@@ -28,6 +28,9 @@ SENTENCES = 6
 
 BANNED = [0, 1, 7, 8]
 
+DTYPES = "f16", "bf16"
+"""Formats of the weights, in turn."""
+
 FILTERS: tuple[dict[str, Any], ...] = (
     {"temperature": 1.0},
     {"temperature": 0.5, "top_k": 5},
@@ -94,8 +97,8 @@ def test_the_most_likely_continuation_is_that_of_python(browser: Browser) -> Non
     """Guards against a cache that drifts from the whole pass, also where a text outgrows the context, and against lost
     stop and banned tokens."""
     lengths = []
-    for config in suite()[::3]:
-        model = export(browser, "model", gpt(config))
+    for number, config in enumerate(suite()[::3]):
+        model = export(browser, "model", gpt(config), DTYPES[number % 2])
         assert isinstance(model, GPT)
         starts, penalty = prompts(SENTENCES, 2 * config.context), 1.3 if config.bias else 1.0
         wanted = SamplingConfig(temperature=0.0, max_tokens=40, repetition_penalty=penalty)
@@ -192,7 +195,7 @@ def test_translations_are_those_of_python(browser: Browser) -> None:
     """Guards against another order of hypotheses, another length penalty, or a search that ends too early."""
     cut = []
     for number, config in enumerate(suite()[::3]):
-        model = export(browser, "model", translator(config))
+        model = export(browser, "model", translator(config), DTYPES[number % 2])
         assert isinstance(model, EncoderDecoder)
         for beam, penalty in ((1, 1.0), (4, (1.0, 1.5)[number % 2]), (3, 0.0)):
             cut += check_translations(browser, model, sources(SENTENCES, model), beam, penalty)

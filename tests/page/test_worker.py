@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from page.bundle import worker_script
+from attention_maps.command_line.modules import joined, modules_in
+from page.export import worker_script
 from tests.page.asked_models import Subject, asked_in, export, make_run
 from tests.page.conftest import ENGINE, LONGEST, RUN, Browser
 
@@ -62,7 +62,7 @@ def page(browser: Browser, run: Path, tmp_path_factory: pytest.TempPathFactory) 
     file = tmp_path_factory.mktemp("page") / "page.html"
     client = "data:text/javascript;base64," + encoded((ENGINE / "client.js").read_bytes())
     file.write_text(
-        PAGE.format(policy=POLICY, client=client, start=in_script(start), script=in_script(worker_script(ENGINE))),
+        PAGE.format(policy=POLICY, client=client, start=in_script(start), script=in_script(worker_script())),
         encoding="utf-8",
     )
     browser.driver.get(file.as_uri())
@@ -202,44 +202,7 @@ def test_a_worker_that_fails_says_so(page: Browser) -> None:
     assert len(given["again"]["answer"]["checkpoints"]) == 2
 
 
-def test_the_script_has_every_module_once(tmp_path: Path) -> None:
-    """Guards the order of modules, and names that are exported or imported under another one."""
-    script = worker_script(ENGINE)
-    names = re.findall(r"^modules\['(.*)'\] = ", script, re.MULTILINE)
-    expected = {path.relative_to(ENGINE).as_posix() for path in ENGINE.rglob("*.js")} - {"client.js", "content.js"}
-    assert set(names) == expected
-    assert len(names) == len(expected)
-    assert names[-1] == "worker.js"
-    defined: set[str] = set()
-    for name, imported in re.findall(r"^modules\['(.*?)'\] = |= modules\['(.*?)'\];$", script, re.MULTILINE):
-        assert not imported or imported in defined
-        defined |= {name} - {""}
-
-
-@pytest.mark.parametrize(
-    ("modules", "sentence"),
-    [
-        ({"worker.js": "import {a} from './a.js';\n"}, "worker.js needs a.js, which is not there"),
-        ({}, "the engine needs worker.js"),
-        (
-            {"worker.js": "import {a} from './a.js';\n", "a.js": "import {b} from './worker.js';\n"},
-            "worker.js imports itself, through worker.js and a.js",
-        ),
-        ({"worker.js": "export default 3;\n"}, "not bundled: export default 3;"),
-        ({"worker.js": "export let x = 3;\n"}, "not bundled: export let x"),
-        ({"worker.js": "import './a.js';\n"}, "not bundled: import './a.js';"),
-        ({"worker.js": "export * from './a.js';\n", "a.js": ""}, "not bundled"),
-    ],
-)
-def test_a_module_that_cannot_be_bundled_is_named(tmp_path: Path, modules: dict[str, str], sentence: str) -> None:
-    """Guards against a script that fails in the browser."""
-    for name, text in modules.items():
-        (tmp_path / name).write_text(text)
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        worker_script(tmp_path)
-
-
-def test_bundled_modules_see_what_they_import(browser: Browser, tmp_path: Path) -> None:
+def test_joined_modules_see_what_they_import(browser: Browser, tmp_path: Path) -> None:
     """Guards the translation of each form of import and export."""
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "b.js").write_text(
@@ -251,5 +214,15 @@ def test_bundled_modules_see_what_they_import(browser: Browser, tmp_path: Path) 
         "const hidden = 10;\nexport const sum = async () =>\n"
         "  hidden + first + new Two().value + [...all.three()][0] + (await all.four());\n"
     )
-    (tmp_path / "worker.js").write_text("import {sum} from './a.js';\nself.sum = sum;\n")
-    assert browser.run("(0, eval)(values[0]); return self.sum();", worker_script(tmp_path)) == 20
+    (tmp_path / "later.js").write_text(
+        "import {sum} from './a.js';\nself.loaded = true;\nexport const more = async () => 1 + (await sum());\n"
+    )
+    (tmp_path / "worker.js").write_text(
+        "import {sum} from './a.js';\nself.loaded = false;\nself.sum = sum;\n"
+        "self.sumLater = async () => [self.loaded, await (await import('./later.js')).more(), self.loaded];\n"
+    )
+    script = joined("worker.js", modules_in(tmp_path))
+    assert browser.run("(0, eval)(values[0]); return [await self.sum(), await self.sumLater()];", script) == [
+        20,
+        [False, 21, True],
+    ]

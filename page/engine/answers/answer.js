@@ -9,9 +9,9 @@ import {changedOutputs} from './replaced_outputs.js';
 import {continuation, translation} from './writing.js';
 
 /**
- * {answer, recording, whole: the recording of the whole model; null unless heads are removed or patched}. The answer has the keys of
- * tab_answers/answer.py and `ids` of the tokens read, {source, target, next}. question: from `readQuestion`. onProgress gets {written: the text so
- * far}, and {rewritten: the text so far} of the model without the heads. Throws Refusal.
+ * {answer, recordings()}. The answer has the keys of tab_answers/answer.py and `ids` of the tokens read, {source, target, next}. The function
+ * computes {recording, whole: the recording of the whole model; null unless heads are removed or patched}. question: from `readQuestion`.
+ * onProgress gets {written: the text so far}, and {rewritten: the text so far} of the model without the heads. Throws Refusal.
  */
 export function answerTo(question, checkpoint, onProgress) {
   const {model, source, target: tokenizer, labels, data} = checkpoint;
@@ -35,9 +35,10 @@ export function answerTo(question, checkpoint, onProgress) {
     decoding: decodingIn(question),
     ids: example,
   };
-  const wholeRecording = recordingOf(checkpoint, whole, '', labels);
+  const ofWhole = () => recordingOf(checkpoint, whole, '', labels);
   if (!outputs) {
-    return {answer: {...common, next: next(whole, null), losses: losses(whole), written, whole: null}, recording: wholeRecording, whole: null};
+    const answer = {...common, next: next(whole, null), losses: losses(whole), written, whole: null};
+    return {answer, recordings: () => ({recording: ofWhole(), whole: null})};
   }
   const rewritten = writtenWithout(checkpoint, start, question, outputs, (part) => onProgress({rewritten: part}));
   const changed = forwardPass(model, example, outputs);
@@ -48,7 +49,11 @@ export function answerTo(question, checkpoint, onProgress) {
     written: rewritten,
     whole: {losses: losses(whole), written},
   };
-  return {answer, recording: recordingOf(checkpoint, changed, nameOf(question), wholeRecording.meta.labels), whole: wholeRecording};
+  const recordings = () => {
+    const before = ofWhole();
+    return {recording: recordingOf(checkpoint, changed, nameOf(question), before.meta.labels), whole: before};
+  };
+  return {answer, recordings};
 }
 
 /** {example, written}: an example with what a GPT writes after it, or with the translation that is read; `written`: null if it was given. */

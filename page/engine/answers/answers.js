@@ -29,23 +29,25 @@ export class Answers {
 
   /**
    * Answer a question about a text: {answers, recordings: {id: {meta, tensors}}} (see answer.js and recorder.js). The last one of `answers` is
-   * the answer; with heads removed or patched, the one before it is that of the whole model. onProgress: see `answerTo`.
+   * the answer; with heads removed or patched, the one before it is that of the whole model. onProgress: see `answerTo`; it also gets {answers},
+   * as soon as they are known.
    */
   ask(question, onProgress = () => {}) {
     const asked = readQuestion(question, this.limits);
     const after = Math.min(readAfter(question), this.limits.last_number);
     const checkpoint = this.checkpointOf(asked.checkpoint);
     this.checkTask(asked);
-    const {answer, recording, whole} = answerTo(asked, checkpoint, onProgress);
+    const {answer, recordings} = answerTo(asked, checkpoint, onProgress);
     const before = after + (after % 2); // the numbers of one question are a pair, of which the whole model has the first
     const [wholeId, id] = [recordingId(before + 1), recordingId(before + 2)];
     const {run} = question;
     const replaced = Object.fromEntries(REPLACED.filter((key) => key in question).map((key) => [key, question[key]]));
-    const answers = [{run, recording: id, whole_recording: whole && wholeId, asked: replaced, ...answer}];
-    const recordings = {[id]: named(recording, run, id)};
-    if (!whole) return {answers, recordings};
-    const ofWhole = {run, ...ofTheWholeModel(answer), recording: wholeId};
-    return {answers: [ofWhole, ...answers], recordings: {[wholeId]: named(whole, run, wholeId), ...recordings}};
+    const isChanged = answer.whole !== null;
+    const last = {run, recording: id, whole_recording: isChanged ? wholeId : null, asked: replaced, ...answer};
+    const answers = isChanged ? [{run, ...ofTheWholeModel(answer), recording: wholeId}, last] : [last];
+    onProgress({answers}); // the recordings take about as long
+    const {recording, whole} = recordings();
+    return {answers, recordings: {...(whole && {[wholeId]: named(whole, run, wholeId)}), [id]: named(recording, run, id)}};
   }
 
   /** What each head alone does in the text of an answer: {answer, how} -> see `headEffects`. onProgress gets {done, of}. */

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from attention_maps.__main__ import guarded
-from attention_maps.command_line.page import STATIC, bundled
+from attention_maps.command_line.page import STATIC
+from attention_maps.command_line.page import page as page_of
 from attention_maps.command_line.page_data import thinned
 from attention_maps.files import store
 from attention_maps.record.recording import Recording
@@ -48,13 +49,6 @@ class Page(HTMLParser):
     @property
     def archive(self) -> dict[str, Any]:
         return json.loads(self.scripts["chumoku-archive"])
-
-    @property
-    def modules(self) -> dict[str, str]:
-        """Return the source of every module by the bare name under which it is imported."""
-        head = "data:text/javascript;base64,"
-        imports = json.loads(self.scripts["importmap"])["imports"]
-        return {name: base64.b64decode(url.removeprefix(head)).decode() for name, url in imports.items()}
 
 
 @pytest.fixture
@@ -168,7 +162,7 @@ def test_the_page_loads_nothing_from_anywhere(run: Path) -> None:
     page = exported(run)
     assert page.addresses == []
     assert page.policy.startswith("default-src 'none';")
-    for text in (*page.modules.values(), page.style):
+    for text in (page.scripts["module"], page.style):
         assert set(re.findall(r"(?:https?|wss?)://[^'\"`\s)]+", text)) <= {"http://www.w3.org/2000/svg"}
         assert not re.search(r"@import|url\((?!['\"]?data:)|import\.meta|new Worker", text)
 
@@ -181,35 +175,27 @@ def test_every_style_sheet_of_the_tab_comes_along(run: Path) -> None:
     assert all(sheet in style for sheet in sheets)
 
 
-def test_every_import_leads_to_a_module_of_the_page(run: Path) -> None:
-    """Guards against relative imports, which browsers block on pages opened from disk."""
-    page = exported(run)
-    assert "chumoku/index.js" in page.modules
-    assert 'import {render} from "chumoku/index.js"' in page.scripts["module"]
-    for text in page.modules.values():
-        code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-        imported = r"""(?:\bfrom\s*|\bimport\s*\(\s*|^\s*import\s*)["']([^"'\n]+)["']"""
-        specifiers = re.findall(imported, code, re.MULTILINE)
-        assert set(specifiers) <= page.modules.keys()
+def test_the_script_of_the_page_is_that_of_the_tab(run: Path) -> None:
+    """Guards against a module that is left out, and one that the browser would have to import."""
+    script = exported(run).scripts["module"]
+    assert script.rstrip().endswith("imported('start.js');")
+    for path in STATIC.rglob("*.js"):
+        assert f"modules['{path.relative_to(STATIC).as_posix()}'] = " in script
+    assert not re.search(r"^(?:import|export)\b|\bimport\(", script, re.MULTILINE)
 
 
-def test_specifiers_are_resolved_from_the_folder_of_their_module() -> None:
-    """Guards against relative imports in other spellings."""
-    modules = {"x.js": "", "views/y.js": ""}
-    text = """import {a,\n  b} from '../x.js'; import"./y.js"\nexport * from "./y.js"; const z = await import( '../x.js' );"""  # noqa: E501
-    assert bundled("views/z.js", text, modules) == (
-        """import {a,\n  b} from 'chumoku/x.js'; import"chumoku/views/y.js"\n"""
-        """export * from "chumoku/views/y.js"; const z = await import( 'chumoku/x.js' );"""
-    )
-    with pytest.raises(LookupError, match=r"z\.js imports \./w\.js, which is not there"):
-        bundled("z.js", "import './w.js';", modules)
+def test_a_module_cannot_end_the_script_element() -> None:
+    """Guards against a module whose texts the browser would read as HTML."""
+    for text in ("</script>", "</SCRIPT x", "<script", "<!--"):
+        with pytest.raises(ValueError, match=re.escape(f"a module contains {text.split()[0]}".rstrip(">"))):
+            page_of("title", None, {}, start=f"const text = '{text}';\n")
 
 
 def test_names_cannot_end_the_script_element(run: Path) -> None:
     """Guards against script injection by a name that contains </script>."""
     page = exported(run)
-    assert list(page.scripts) == ["importmap", "chumoku-archive", "plain", "module"]
-    assert "alert" not in page.scripts["plain"] + page.scripts["module"]
+    assert list(page.scripts) == ["chumoku-archive", "plain", "module"]
+    assert "alert(1)" not in page.scripts["plain"] + page.scripts["module"]
     (meta,) = page.archive["meta"].values()
     assert meta["samples"][1]["name"] == "</script><script>alert(1)</script>"
 

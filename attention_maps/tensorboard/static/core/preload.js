@@ -18,7 +18,7 @@ export function createPreloader() {
     const before = source.tensors.size;
     let wanted = {...fitted(), run: state.now.run};
     for (const recording of nearest.map((i) => among[i]).filter(Boolean)) {
-      await idle();
+      await idle(source);
       if (mine !== turn || source.tensors.size - before > BUDGET) return;
       wanted = {...wanted, recording};
       try {
@@ -33,7 +33,8 @@ export function createPreloader() {
   return {start, stop: () => turn++};
 }
 
-/** Resolves when the page has nothing else to do. */
-export function idle() {
-  return new Promise((done) => (window.requestIdleCallback ? requestIdleCallback(done, {timeout: 200}) : setTimeout(done, 30)));
+/** Resolves when the page, with the models in it, has nothing else to do. */
+export async function idle(source) {
+  await source.quiet();
+  await new Promise((done) => (window.requestIdleCallback ? requestIdleCallback(done, {timeout: 200}) : setTimeout(done, 30)));
 }

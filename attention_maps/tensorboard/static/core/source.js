@@ -60,6 +60,11 @@ export class Source {
     return this.backing.canAsk(run);
   }
 
+  /** Resolves when no model computes in the page itself, on processors that the page may need. */
+  async quiet() {
+    await this.backing.quiet?.();
+  }
+
   /** What an exported page says of the model in it, {title, model, data, command, date, licence}; else null: the recordings may say it. */
   about(run) {
     return this.backing.about(run);

@@ -104,7 +104,7 @@ export function createTabs(context) {
 
   async function loadOthers() {
     for (const view of Object.keys(VIEWS)) {
-      await idle();
+      await idle(context.source);
       await loaded(view).catch(() => {}); // reported when it is shown
     }
   }

@@ -14,7 +14,7 @@ from tests.attention_maps.tensorboard.browser.test_odd_recordings import VIEWS
 
 MADE = """
     const made = 'script:not([src]), img, iframe, [onerror], [onload], [onmouseover], [onfocus], [href^="javascript:"]';
-    const ours = (node) => ['application/json', 'importmap', 'module'].includes(node.type)
+    const ours = (node) => ['application/json', 'module'].includes(node.type)
       || (node.textContent.startsWith('if (!location.hash)') && !node.textContent.includes('<'));
     return [...document.querySelectorAll(made)].filter((node) => !ours(node)).map(({outerHTML}) => outerHTML);
 """
