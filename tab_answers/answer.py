@@ -111,11 +111,9 @@ def name_of(question: Question) -> str:
 
 def decoding_of(question: Question) -> dict[str, Any] | None:
     """Return the settings by which the question has a text written; None if it has none written."""
-    if question.source is not None:
-        keys = BEAM if question.target is None else ()
-    else:
-        keys = SAMPLING if question.written else ()
-    return {key: getattr(question.decoding, key) for key in keys} or None
+    written = question.written > 0 if question.source is None else question.target is None
+    keys = SAMPLING if question.source is None else BEAM
+    return {key: getattr(question.decoding, key) for key in keys} if written else None
 
 
 def continued(run: Run, example: Example, question: Question) -> tuple[Example, str]:
