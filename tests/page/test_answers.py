@@ -425,7 +425,10 @@ def test_a_table_of_tokens_that_copies(browser: Browser) -> None:
     """Guards the strongest entries and the share on the diagonal beyond the first block of rows."""
     generator = np.random.default_rng(0)
     columns = generator.normal(size=(1000, 8)).astype(np.float32)
-    rows = columns * generator.choice([-1, 1], size=(1000, 1)).astype(np.float32)
+    signed = generator.choice([-1, 1], size=(1000, 1)) * generator.uniform(
+        1, 2, size=(1000, 1)
+    )  # no two entries are equal
+    rows = columns * signed.astype(np.float32)
     body = """
     const {TokenTable} = await import('/engine/answers/token_table.js');
     const [rows, columns, count] = values;
