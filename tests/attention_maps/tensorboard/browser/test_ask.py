@@ -25,6 +25,7 @@ from tests.attention_maps.tensorboard.browser.asked import (
 )
 from tests.attention_maps.tensorboard.browser.conftest import Open
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
+from training.run_folder.tokenizers import load_tokenizers
 
 TARGET, OTHER, CELLS = ".ask-form textarea:nth-of-type(2)", ".ask-form div > textarea", ".ask-next td"
 OUTLINED = """
@@ -149,8 +150,12 @@ def cells(page: Page, selector: str) -> list[list[str]]:
     return [row for row in texts if row]
 
 
-def test_a_head_takes_its_output_from_another_text(runs: Page) -> None:
+def test_a_head_takes_its_output_from_another_text(runs: Page, trained: Path) -> None:
     """Guards patching: the other text serves the chosen heads alone; another length is refused in a sentence."""
+    tokenizer = load_tokenizers(trained / "runs" / "gpt")[0]
+    length = len(tokenizer.encode("Ken had a pen."))
+    others = (f"Ken had a {noun}." for noun in ("dog", "cat", "book", "map", "bag", "cake"))
+    other = next(text for text in others if len(tokenizer.encode(text)) == length)
     typed(runs, TEXT, "Ken had a pen.")
     runs.find(TEXT).send_keys(Keys.CONTROL, Keys.ENTER)
     wait_for(runs, f"{ANSWER} h3", "the whole model")
@@ -162,9 +167,9 @@ def test_a_head_takes_its_output_from_another_text(runs: Page) -> None:
     wait_for(runs, f"{ANSWER} h3", "with layer 0 · head 1 from “Ken had a pen.”")
     wait_for(runs, ".ask-change", "stays at")
     assert "difference 0.00" in runs.text(".ask-loss")
-    typed(runs, OTHER, "Ken had a dog.")
+    typed(runs, OTHER, other)
     runs.click(".ask-send")
-    wait_for(runs, f"{ANSWER} h3", "from “Ken had a dog.”")
+    wait_for(runs, f"{ANSWER} h3", f"from “{other}”")
     wait_for(runs, STATUS, "is answered")
     runs.settle()
     assert runs.texts(".ask-next th")[:4] == ["next token", "patched", "whole model", "points"]
