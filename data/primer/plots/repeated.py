@@ -174,7 +174,12 @@ INFLECTED = tuple(entry for entry in VERBS if entry.kind not in ("i", "na"))
 DESCRIPTIVE = tuple(entry for entry in ADJECTIVES if entry.kind in ("i", "ii", "na"))
 """Adjectives that are adjectives in Japanese too."""
 VOCABULARY = (
-    ("noun", _different((entry.english, entry.writing) for entry in (*NOUNS, *CITIES))),
+    (
+        "noun",
+        _different(
+            [(entry.english, entry.writing) for entry in NOUNS] + [(city.english, city.writing) for city in CITIES]
+        ),
+    ),
     ("adjective", _different((entry.english, ja.attributive(entry.predicate).text) for entry in DESCRIPTIVE)),
     ("verb", _different((entry.english, ja.dictionary(entry.predicate).text) for entry in INFLECTED)),
     ("verb", _different((entry.past, ja.ta(entry.predicate).text) for entry in INFLECTED)),
