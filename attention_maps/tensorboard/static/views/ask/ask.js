@@ -334,6 +334,7 @@ class Ask {
       const isShown = () => state.now.run === now.run;
       const {onProgress, signal} = this.writing.begin({task: sample.source ? 'translate' : 'gpt', changed: now.removed !== '', isShown});
       const {recording} = await source.ask(questionOf(now, weights?.name ?? '', sample, typed), onProgress, signal);
+      this.writing.end(); // the recordings that follow the answer are not stopped
       await this.context.refresh();
       if (state.now.run !== now.run) {
         this.status.textContent = '';
