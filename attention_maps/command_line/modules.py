@@ -20,7 +20,7 @@ LATER = re.compile(r"""\bimport\('(?P<path>\.\.?/[^'\n]+)'\)""")
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const) (?P<name>\w+))", re.MULTILINE)
 OTHER = re.compile(r"^(?:import|export)\b.*|\bimport\s*\(.*", re.MULTILINE)
 
-HEAD = """'use strict';
+PRELUDE = """'use strict';
 const modules = {}; // by name, the function that returns what a module exports
 const made = {}; // by name, what it has returned
 const imported = (name) => (made[name] ??= modules[name]());
@@ -35,14 +35,14 @@ def modules_in(folder: Path) -> dict[str, str]:
 def joined(entry: str, modules: Mapping[str, str]) -> str:
     """Return one script, classic or module, that runs the module `entry`, with all that it imports.
 
-    modules: their texts by path. Raises ValueError for an import or export in another form, a missing module, and
-    modules that import each other.
+    modules: their texts by path. Raises ValueError for an import or export in another form, a missing module or
+    name, and modules that import each other.
     """
     bodies: dict[str, str] = {}
     waiting = [entry]
     while waiting:  # a module that is imported later may import the one that imports it
         _add(waiting.pop(0), modules, (), bodies, waiting)
-    return "\n".join([HEAD, *bodies.values(), f"imported('{entry}');\n"])
+    return "\n".join([PRELUDE, *bodies.values(), f"imported('{entry}');\n"])
 
 
 def _add(
@@ -63,13 +63,25 @@ def _add(
 
     for match in IMPORT.finditer(text):
         _add(target(match), modules, (*importing, name), bodies, waiting)
+        if absent := _names(match["names"]) - set(_exported(modules[target(match)])):
+            raise ValueError(f"{name} imports {min(absent)}, which {target(match)} does not export")
     waiting += map(target, LATER.finditer(text))
-    exported = ", ".join(match["name"] for match in EXPORT.finditer(text))
+    exported = ", ".join(_exported(text))
     body = IMPORT.sub(lambda match: _imported(match["names"], target(match)), text)
     body = LATER.sub(lambda match: f"importedLater('{target(match)}')", EXPORT.sub("", body))
     if other := OTHER.search(body):
         raise ValueError(f"{name}: this form of import or export is not joined: {other[0]}")
-    bodies[name] = f"modules['{name}'] = () => {{\n{body}return {{{exported}}};\n}};"
+    bodies[name] = f"modules['{name}'] = () => {{\n{body.rstrip()}\nreturn {{{exported}}};\n}};"
+
+
+def _exported(text: str) -> list[str]:
+    """Return the names that a module exports, in their order."""
+    return [match["name"] for match in EXPORT.finditer(text)]
+
+
+def _names(names: str) -> set[str]:
+    """Return the names that an import needs of a module: of `{a, b as c}`, a and b; of `* as d`, none."""
+    return set() if names.startswith("*") else set(re.findall(r"\w+", re.sub(r"\s+as \w+", "", names)))
 
 
 def _imported(names: str, target: str) -> str:

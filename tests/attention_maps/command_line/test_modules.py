@@ -40,6 +40,12 @@ def test_modules_are_found_from_the_folder_of_the_one_that_imports_them() -> Non
     assert "const {load} = imported('start.js');\nclass Y {}\nreturn {Y};" in script
 
 
+def test_a_module_may_end_with_a_comment() -> None:
+    """Guards against a comment that takes what follows it."""
+    script = joined("a.js", {"a.js": "export const a = 1; // of one"})
+    assert "const a = 1; // of one\nreturn {a};\n" in script
+
+
 @pytest.mark.parametrize(
     ("modules", "sentence"),
     [
@@ -49,6 +55,13 @@ def test_modules_are_found_from_the_folder_of_the_one_that_imports_them() -> Non
         (
             {"worker.js": "import {a} from './a.js';\n", "a.js": "import {b} from './worker.js';\n"},
             "worker.js imports itself, through worker.js and a.js",
+        ),
+        (
+            {
+                "worker.js": "import {\n  a as own,\n  b,\n} from './a.js';\n",
+                "a.js": "export const a = 1;\nconst b = 2;\n",
+            },
+            "worker.js imports b, which a.js does not export",
         ),
         ({"worker.js": "export default 3;\n"}, "not joined: export default 3;"),
         ({"worker.js": "export let x = 3;\n"}, "not joined: export let x"),
