@@ -23,7 +23,7 @@ LARGEST_CONFIG = 2**20
 KEPT = 64
 """Number of recordings kept, of all runs together."""
 LARGEST = 2**30
-"""Bytes of the recordings kept; the newest pair is always kept."""
+"""Bytes of the recordings kept; those of the newest question are always kept."""
 DECODING = ("temperature", "top_k", "top_p", "seed", "beam_size")
 """Parts of a question that say how a text is continued or translated: settings of generate.py."""
 KEYS = ("checkpoint", "text", "source", "target", "reverse", "continue", *DECODING, "removed", "how", "patch")
@@ -108,9 +108,10 @@ class Questions:
         changed = answer.get("whole") is not None
         named = {"run": run, "recording": self._id(number), "whole_recording": self._id(whole) if changed else None}
         asked = {key: parts[key] for key in ("removed", "how", "patch") if key in parts}
+        kept = {(run, number): Asked(to, named | {"asked": asked} | answer)}
         if changed:
-            self._keep((run, whole), Asked(whole_to, of_the_whole_model(answer) | {"recording": self._id(whole)}))
-        self._keep((run, number), Asked(to, named | {"asked": asked} | answer))
+            kept = {(run, whole): Asked(whole_to, of_the_whole_model(answer) | {"recording": self._id(whole)})} | kept
+        self._keep(kept)
         return named | {"asked": asked} | answer
 
     def circuits(self, folder: str, question: dict[str, Any]) -> dict[str, Any]:
@@ -157,14 +158,17 @@ class Questions:
             raise NotThere(f"the answer '{recording[:40]}' is not kept (any more): ask again")
         return asked
 
-    def _keep(self, key: tuple[str, int], asked: Asked) -> None:
+    def _keep(self, kept: dict[tuple[str, int], Asked]) -> None:
+        """Keep the recordings of a question. The oldest questions are dropped, each with both of its recordings: one is
+        compared with the other."""
         with self._lock:
-            self._asked[key] = asked
+            self._asked.update(kept)
             sizes = {key: _size(asked.path) for key, asked in self._asked.items()}
-            while len(sizes) > 2 and (len(sizes) > KEPT or sum(sizes.values()) > LARGEST):
+            while len(sizes) > len(kept) and (len(sizes) > KEPT or sum(sizes.values()) > LARGEST):
                 oldest = next(iter(self._asked))
-                del sizes[oldest]
-                self._forget(oldest)
+                for key in [key for key in self._asked if _question(key) == _question(oldest)]:
+                    del sizes[key]
+                    self._forget(key)
 
     def _forget(self, key: tuple[str, int]) -> None:
         with contextlib.suppress(OSError):
@@ -173,6 +177,13 @@ class Questions:
     @staticmethod
     def _id(number: int) -> str:
         return f"asked_{number:05d}"
+
+
+def _question(key: tuple[str, int]) -> tuple[str, int]:
+    """Return what tells apart the questions of all runs, from the run and number of a recording: the numbers of one
+    question are a pair, of which the whole model has the first."""
+    run, number = key
+    return run, (number + 1) // 2
 
 
 def _refuse_others(question: dict[str, Any], keys: set[str], name: str) -> None:

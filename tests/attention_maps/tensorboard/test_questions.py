@@ -271,7 +271,7 @@ def test_questions_are_numbered_by_run(asked: Tab) -> None:
 
 
 def test_only_the_last_answers_are_kept(asked: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards against a disk that questions fill."""
+    """Guards against a disk that questions fill, and a comparison with the maps of a whole model that are dropped."""
     monkeypatch.setattr("attention_maps.tensorboard.questions.KEPT", 3)
     ids = [post(asked, QUESTION).get_json()["recording"] for _ in range(5)]
     assert len(asked.json("index")["runs"]["gpt"]["asked"]) == 3
@@ -279,6 +279,10 @@ def test_only_the_last_answers_are_kept(asked: Tab, monkeypatch: pytest.MonkeyPa
     assert len(list(folder.iterdir())) == 3
     assert [asked.json("meta", run="gpt", recording=recording)["step"] for recording in ids[-3:]] == [6, 6, 6]
     asked.refused(404, "meta", run="gpt", recording=ids[0])
+    pairs = [post(asked, QUESTION | {"removed": [["decoder", 0, 0]]}).get_json() for _ in range(2)]
+    newest = [int(pairs[-1][key][-5:]) for key in ("whole_recording", "recording")]
+    assert asked.json("index")["runs"]["gpt"]["asked"] == newest, "both recordings of a question are dropped together"
+    assert len(list(folder.iterdir())) == 2
 
 
 def test_two_browsers_get_their_own_answers(asked: Tab) -> None:
