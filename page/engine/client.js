@@ -1,8 +1,8 @@
 /**
  * The page's side of the worker: starts it, calls its methods, and starts it again if it does not get done with a call that nobody waits for.
  *
- * How the worker is started was chosen by experiment, with pages opened from file:// under the policy `default-src 'none';
- * script-src 'unsafe-inline' data: blob:; worker-src blob: data:` (Chromium 156, Firefox 153):
+ * How the worker is started was chosen by experiment, with pages opened from file:// (Chromium 156, Firefox 153). Their policy allowed more than
+ * that of our page: `default-src 'none'; script-src 'unsafe-inline' data: blob:; worker-src blob: data:`:
  *
  *     classic script, blob: URL                     both
  *     classic script, data: URL                     both
@@ -12,7 +12,8 @@
  *     classic script, importScripts of a blob: URL  Firefox only
  *     eval, new Function, WebAssembly               neither: they need 'unsafe-eval' or 'wasm-unsafe-eval'
  *
- * So the page joins all modules into one classic script (attention_maps/command_line/modules.py) and starts it from a blob: URL.
+ * So the page joins all modules into one classic script (attention_maps/command_line/modules.py) and starts it from a blob: URL,
+ * the only thing beside its own inline scripts that the policy of our page allows (POLICY of attention_maps/command_line/page.py).
  */
 
 const PATIENCE = 500; // ms until a new call ends the worker that is still busy with a cancelled one

@@ -4,6 +4,7 @@
  */
 
 import {bytesOf} from '../core/base64.js';
+import {keptPromise} from '../core/kept_promise.js';
 import {Unavailable} from '../core/unavailable.js';
 import {Refused, WorkerClient} from './client.js';
 
@@ -12,11 +13,12 @@ export function contentOf(document) {
   const textOf = (id) => document.getElementById(`chumoku-${id}`).textContent;
   const {index, about, runs} = JSON.parse(textOf('index'));
   const read = (what, run) => unpacked(bytesOf(textOf(`${what}-${runs.indexOf(run)}`))).then(JSON.parse);
-  let script = null; // promise of the address of the worker's script
+  const scripts = new Map(); // under 'worker', the promise of the address of the worker's script
   const clients = new Map(); // run -> promise of a WorkerClient
 
   async function started(run) {
-    script ??= unpacked(bytesOf(textOf('worker'))).then((text) => URL.createObjectURL(new Blob([text], {type: 'text/javascript'})));
+    const address = async () => URL.createObjectURL(new Blob([await unpacked(bytesOf(textOf('worker')))], {type: 'text/javascript'}));
+    const script = keptPromise(scripts, 'worker', address);
     const {checkpoints, ...rest} = await read('model', run);
     const loaded = checkpoints.map(({weights, ...checkpoint}) => ({...checkpoint, weights: new Blob([bytesOf(textOf(`weights-${weights}`))])}));
     return new WorkerClient(await script, {checkpoints: loaded, ...rest});
@@ -24,9 +26,8 @@ export function contentOf(document) {
 
   async function call(method, argument, ...rest) {
     const {run} = argument;
-    if (!clients.has(run)) clients.set(run, started(run));
     try {
-      return await (await clients.get(run)).call(method, argument, ...rest);
+      return await (await keptPromise(clients, run, () => started(run))).call(method, argument, ...rest);
     } catch (error) {
       throw error instanceof Refused ? new Unavailable(error.message) : error;
     }

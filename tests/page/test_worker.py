@@ -11,31 +11,31 @@ from typing import Any
 import pytest
 
 from attention_maps.command_line.modules import joined, modules_in
+from attention_maps.command_line.page import POLICY
 from page.export import worker_script
 from tests.page.asked_models import Subject, asked_in, export, make_run
 from tests.page.conftest import ENGINE, LONGEST, RUN, Browser
 
-POLICY = "default-src 'none'; script-src 'unsafe-inline' data: blob:; worker-src blob: data:"
-"""That of the page, as far as scripts are concerned."""
-
 PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
-<script type="importmap">{{"imports": {{"client": "{client}"}}}}</script>
 <script type="application/json" id="start">{start}</script>
 <script type="application/json" id="script">{script}</script>
 <script type="module">
-import {{Refused, WorkerClient}} from "client";
+{opening}</script>
+"""
+
+OPENING = """import {Refused, WorkerClient} from './client.js';
 const contentOf = (id) => JSON.parse(document.getElementById(id).textContent);
 const start = contentOf("start");
-for (const checkpoint of start.checkpoints) {{
+for (const checkpoint of start.checkpoints) {
   checkpoint.weights = new Blob([Uint8Array.from(atob(checkpoint.weights), (letter) => letter.charCodeAt(0))]);
-}}
-const urlOf = (script) => URL.createObjectURL(new Blob([script], {{type: "text/javascript"}}));
+}
+const urlOf = (script) => URL.createObjectURL(new Blob([script], {type: "text/javascript"}));
 window.clientOf = (script = contentOf("script")) => new WorkerClient(urlOf(script), start);
 window.Refused = Refused;
-</script>
 """
+"""The module that gives the tests what they call."""
 
 OUTCOME = """
 const outcome = (promise) => promise.then((answer) => ({answer}), (error) => ({
@@ -60,9 +60,9 @@ def page(browser: Browser, run: Path, tmp_path_factory: pytest.TempPathFactory) 
     for checkpoint in start["checkpoints"]:
         checkpoint["weights"] = encoded((browser.files / checkpoint["weights"]).read_bytes())
     file = tmp_path_factory.mktemp("page") / "page.html"
-    client = "data:text/javascript;base64," + encoded((ENGINE / "client.js").read_bytes())
+    opening = joined("opening.js", {"client.js": (ENGINE / "client.js").read_text("utf-8"), "opening.js": OPENING})
     file.write_text(
-        PAGE.format(policy=POLICY, client=client, start=in_script(start), script=in_script(worker_script())),
+        PAGE.format(policy=POLICY, opening=opening, start=in_script(start), script=in_script(worker_script())),
         encoding="utf-8",
     )
     browser.driver.get(file.as_uri())

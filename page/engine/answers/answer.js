@@ -18,7 +18,7 @@ export function answerTo(question, checkpoint, onProgress) {
   const text = question.source ?? question.text;
   const onText = (written) => onProgress({written});
   const start = exampleOf(checkpoint, text, question.target, question, onText);
-  const outputs = changedOutputs(question, checkpoint, () => start);
+  const outputs = changedOutputs(question, checkpoint, start);
   const {example, written} = extended(checkpoint, start, question, null, onText);
   const whole = forwardPass(model, example);
   const losses = ({logits}) => lossesOf(logits, model.vocabSize, example.next);

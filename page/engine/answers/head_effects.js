@@ -18,7 +18,7 @@ export function headEffects(checkpoint, example, how, seconds, onProgress) {
   for (let row = expected.length; row < example.target.length; row++) {
     expected.push(largestIndices(logits, row * model.vocabSize, model.vocabSize, 1)[0]);
   }
-  const means = how === 'mean' ? meansOf(checkpoint, () => example) : null;
+  const means = how === 'mean' ? meansOf(checkpoint, example) : null;
   const losses = [];
   for (const head of heads) {
     if (performance.now() > until) break;

@@ -6,22 +6,22 @@ import {Refusal} from './refusal.js';
 
 /**
  * The new output of each removed or patched head, a Map for `replace` of the model: 0, its mean output [D], or its output [T, D] in the other
- * text; null if nothing is replaced. readExample: returns the example of the question. Throws Refusal if a head does not exist, or if the other
- * text has another number of tokens.
+ * text; null if nothing is replaced. example: that of the question. Throws Refusal if a head does not exist, or if the other text has another
+ * number of tokens.
  */
-export function changedOutputs(question, checkpoint, readExample) {
+export function changedOutputs(question, checkpoint, example) {
   const {removed, how, patch} = question;
   const heads = checkpoint.headsOf(removed);
-  const means = heads.length && how === 'mean' ? meansOf(checkpoint, readExample) : null;
+  const means = heads.length && how === 'mean' ? meansOf(checkpoint, example) : null;
   const outputs = new Map(heads.map((head) => [head, means ? means.get(head) : 0]));
-  if (patch) for (const [head, output] of patchedOutputs(question, checkpoint, readExample())) outputs.set(head, output);
+  if (patch) for (const [head, output] of patchedOutputs(question, checkpoint, example)) outputs.set(head, output);
   return outputs.size ? outputs : null;
 }
 
 /** The mean output [D] of each head: over the recorded examples of the run or, if there are none, over the example of the question. */
-export function meansOf(checkpoint, readExample) {
+export function meansOf(checkpoint, example) {
   if (checkpoint.means) return checkpoint.means;
-  return new Map([...headOutputs(checkpoint, readExample())].map(([head, {output, width}]) => [head, meanRow(output, width)]));
+  return new Map([...headOutputs(checkpoint, example)].map(([head, {output, width}]) => [head, meanRow(output, width)]));
 }
 
 function patchedOutputs(question, checkpoint, example) {
