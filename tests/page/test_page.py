@@ -50,6 +50,22 @@ window.watching.observe(lines, {childList: true, subtree: true});
 """
 """Script that keeps each text that is shown while it is written, and presses *stop* at the second one."""
 
+HOLD = """
+window.held = null;
+window.workers = [];
+Object.defineProperty(Worker.prototype, 'onmessage', {
+  set(receive) {
+    window.workers.push(this);
+    this.addEventListener('message', (event) => {
+      if (window.held && event.data.answer?.recordings) window.held.push(() => receive(event));
+      else receive(event);
+    });
+  },
+});
+"""
+"""Script that keeps back the recordings of answers as long as `held` is a list: they come when its functions are
+called."""
+
 FETCH = """
 const [address, done] = arguments;
 fetch(address).then(() => done('answered'), () => done('refused'));
@@ -188,6 +204,43 @@ def test_a_text_is_shown_while_it_is_written_and_can_be_stopped(browser: WebDriv
     assert seen[-1] == written
     assert browser.execute_script("return document.querySelector('.ask-writing').hidden")
     assert "(temperature 1, seed 3)" in browser.find_element(By.CSS_SELECTOR, ".ask-answer .ask-written").text
+
+
+def test_an_answer_is_shown_before_its_maps(browser: WebDriver, page: Path) -> None:
+    """Guards against a page that shows nothing, or says that all views show the maps, while it computes them, and one
+    that cannot be used any more if they fail."""
+    opened(browser, page, run="gpt", view="map")
+    browser.execute_script(HOLD)
+    browser.execute_script("location.hash = location.hash.replace('view=map', 'view=ask')")
+    status = "return document.querySelector('.ask-status').textContent"
+    wait(browser, f"{status}.startsWith('Asked automatically')")
+
+    def asked(text: str) -> None:
+        browser.execute_script("window.held = []")
+        type_in(browser, text)
+        browser.find_element(By.CSS_SELECTOR, ".ask-send").click()
+        wait(browser, f"{status}.startsWith('Answered; its maps are still computed')")
+        wait(browser, "return held.length")
+
+    def shown() -> tuple[str, bool]:
+        title = browser.find_element(By.CSS_SELECTOR, ".ask-answer h3").text
+        return title.partition(":")[0], "asked_" in browser.execute_script("return location.hash")
+
+    asked("Ken ran.")
+    assert shown() == ("question 2", False)
+    assert browser.execute_script("return document.querySelector('.page').getAttribute('aria-busy')") == "false"
+    browser.execute_script("held.forEach((receive) => receive())")
+    wait(browser, f"{status} === 'question 2 is answered: all views show its maps.'")
+    wait(browser, "return document.querySelector('.page').getAttribute('aria-busy') === 'false'")
+    assert shown() == ("question 2", True)
+    asked("Emi ran.")
+    assert shown() == ("question 3", True)
+    browser.execute_script("workers.at(-1).onerror(new ErrorEvent('error', {message: 'no memory', cancelable: true}))")
+    wait(browser, f"{status} === 'the maps of question 3 could not be computed: ask again'")
+    wait(browser, "return document.querySelector('.ask-answer h3').textContent.startsWith('question 2:')")
+    browser.execute_script("window.held = null")
+    ask(browser, PROMPT)
+    wait(browser, f"{status} === 'question 4 is answered: all views show its maps.'")
 
 
 def test_nothing_leaves_the_page_and_no_text_runs_in_it(

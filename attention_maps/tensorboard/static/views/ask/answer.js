@@ -34,6 +34,8 @@ export class Answer {
     this.picked = null; // the word that was clicked, with the token that was selected in the other views then
     this.toReveal = false; // the next answer was just asked for
     this.first = null; // {run, recording} of an answer that nobody has asked for, shown as long as the user asks for no other one
+    this.early = null; // {run, recording} of an answer just given, shown instead of that of the recording shown until its maps are there
+    this.earlyKey = ''; // "run|recording" of the answer drawn last, if its maps were not there
     this.clicked = false; // a word of the answer was clicked
     const head = [this.about, this.written, this.loss, this.compare];
     const attributes = {class: 'ask-answer', 'aria-label': 'answer', hidden: true};
@@ -51,8 +53,9 @@ export class Answer {
     const {state, source} = this.context;
     const {run} = state.now;
     const turn = (this.turn = {});
-    const isAsked = state.now.recording.startsWith('asked_');
-    const recording = isAsked ? state.now.recording : this.first?.run === run ? this.first.recording : '';
+    const early = this.early?.run === run;
+    const isAsked = early || state.now.recording.startsWith('asked_');
+    const recording = early ? this.early.recording : isAsked ? state.now.recording : this.first?.run === run ? this.first.recording : '';
     if (!recording) {
       this.element.hidden = true;
       this.about.textContent = '';
@@ -71,6 +74,8 @@ export class Answer {
         this.wanted = null;
         this.clicked = isAsked;
       }
+      if (!early && this.earlyKey === key && this.picked) this.picked = this.here(answer); // it is the text of the other views now
+      this.earlyKey = early ? key : '';
       [this.key, this.answer] = [key, answer];
       this.show();
       if (this.toReveal) this.reveal();
@@ -121,7 +126,7 @@ export class Answer {
 
   showCompare() {
     const {whole_recording: other} = this.answer;
-    this.compare.hidden = !other;
+    this.compare.hidden = !other || this.early !== null;
     const compared = this.context.state.now.against === `step:${other}`;
     this.compare.textContent = compared ? 'show the maps without comparison' : 'compare with the whole model';
     this.compare.title = 'In all views, the maps minus those of the whole model for the same tokens';

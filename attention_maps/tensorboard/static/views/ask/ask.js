@@ -34,6 +34,7 @@ const SOURCE = 'source text, which the encoder reads';
 const LACKING = 'This run has no checkpoint, so its model cannot be asked.';
 const INVITATION = 'Ask the model of a kept checkpoint about this text or your own, also without some of its heads.';
 const BUSY = 'Another question is still being answered: ask again after it.';
+const DRAWING = 'Answered; its maps are still computed…';
 const STOPPED = 'Stopped: the question is not answered.';
 const FIRST = {
   asking: 'asking about the example shown, because nothing has been asked of this run yet… (the first question loads the model)',
@@ -332,20 +333,29 @@ class Ask {
       const weights = await this.weights.choose();
       typed.reverse &&= weights?.bothDirections;
       const isShown = () => state.now.run === now.run;
-      const {onProgress, signal} = this.writing.begin({task: sample.source ? 'translate' : 'gpt', changed: now.removed !== '', isShown});
+      const task = sample.source ? 'translate' : 'gpt';
+      const {onProgress, signal} = this.writing.begin({task, changed: now.removed !== '', isShown, canStop: source.isFile});
       const {recording} = await source.ask(questionOf(now, weights?.name ?? '', sample, typed), onProgress, signal);
       this.writing.end(); // the recordings that follow the answer are not stopped
+      if (source.isFile) {
+        if (isShown()) {
+          this.status.textContent = DRAWING;
+          Object.assign(this.answer, {early: {run: now.run, recording}, wanted, toReveal: true});
+          await this.answer.draw();
+        }
+        await source.meta(now.run, recording); // an exported page computes the maps after the answer
+      }
       await this.context.refresh();
-      if (state.now.run !== now.run) {
+      if (!isShown()) {
         this.status.textContent = '';
         return;
       }
       this.status.textContent = this.done = `${recordingTitle(recording)} is answered: all views show its maps.`;
-      this.answer.wanted = wanted;
       this.keepOrRestore(texts);
       this.own = `${now.run}|${recording}`;
       this.seen.place = this.own; // not an earlier answer: what was chosen meanwhile stays
-      this.answer.toReveal = true;
+      if (this.answer.early) this.answer.early = null; // drawn already
+      else Object.assign(this.answer, {wanted, toReveal: true});
       state.set({recording, sample: 0, ...selected, against: '', follow: false});
     } catch (error) {
       if (error.name === 'AbortError') this.status.textContent = STOPPED;
@@ -356,6 +366,10 @@ class Ask {
     } finally {
       this.writing.end();
       this.wait(false);
+      if (this.answer.early) {
+        this.answer.early = null;
+        this.answer.draw();
+      }
     }
   }
 

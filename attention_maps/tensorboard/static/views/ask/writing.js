@@ -11,9 +11,13 @@ export class Writing {
     this.stopping = null; // an AbortController, as long as a model is asked
   }
 
-  /** {onProgress, signal} for a question: `changed` tells whether heads are removed or patched, `isShown` whether it is still about the run shown. */
-  begin({task, changed, isShown}) {
+  /**
+   * {onProgress, signal} for a question: `changed` tells whether heads are removed or patched, `isShown` whether it is still about the run
+   * shown, `canStop` whether what answers it can be stopped.
+   */
+  begin({task, changed, isShown, canStop}) {
     this.stopping = new AbortController();
+    this.element.hidden = !canStop;
     const texts = {};
     const names = {written: changed ? 'The whole model' : 'The model', rewritten: 'The model without the heads'};
     const onProgress = (part) => {
