@@ -90,6 +90,8 @@ const RANGES = {
   seed: [0, Number.MAX_SAFE_INTEGER],
   beam_size: [1, 1000],
 };
+/** Numbers that must be whole. */
+const WHOLE = ['top_k', 'seed', 'beam_size'];
 const PATTERNS = {
   token: /^([rc]\d{1,6})?$/,
   partner: /^(c\d{1,6})?$/,
@@ -186,6 +188,7 @@ function parsed(key, text) {
 
 function isPossible(key, value) {
   if (Number.isNaN(value) || Math.abs(value) === Infinity) return false;
+  if (WHOLE.includes(key) && !Number.isInteger(value)) return false;
   if (CHOICES[key]) return CHOICES[key].includes(value);
   const [least, most] = RANGES[key] ?? [-Infinity, Infinity];
   if (typeof INITIAL[key] === 'number') return value >= least && value <= most;

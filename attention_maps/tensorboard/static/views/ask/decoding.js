@@ -38,7 +38,7 @@ export class Decoding {
     const {now} = this.state;
     this.chosen.textContent = `decoding: ${decodingText(decodingOf(now, translates))}`;
     this.temperature.show(now.temperature);
-    this.topP.show(now.top_p < 1 ? now.top_p : null);
+    this.topP.show(now.top_p === 1 ? null : now.top_p);
     this.topK.show(now.top_k || null);
     this.seed.show(now.seed);
     this.beam.show(String(now.beam_size));

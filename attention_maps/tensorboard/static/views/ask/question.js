@@ -57,10 +57,10 @@ export function isReversed({source}) {
   return source !== null && source.pieces.length > 1 && Boolean(source.special[0]);
 }
 
-/** How a text is written, as the state names it: settings of generate.py, without those that are off. */
+/** How a text is written, as the state names it: settings of generate.py, without those that are off; wrong ones are sent, to be refused. */
 export function decodingOf({temperature, top_p, top_k, seed, beam_size}, translates) {
   if (translates) return {beam_size};
-  return temperature ? {temperature, ...(top_p < 1 && {top_p}), ...(top_k > 0 && {top_k}), seed} : {temperature};
+  return temperature ? {temperature, ...(top_p !== 1 && {top_p}), ...(top_k !== 0 && {top_k}), seed} : {temperature};
 }
 
 /** What the state names to have a text written as that of an answer was, by its settings; null if nothing was written. */
@@ -72,7 +72,8 @@ export function stateOf(decoding) {
 /** "greedy", "beam of 4" or "temperature 0.8, top-p 0.9, seed 3". */
 export function decodingText({temperature, top_p: topP, top_k: topK, seed, beam_size: beam}) {
   if (!temperature) return beam > 1 ? `beam of ${beam}` : 'greedy';
-  return [`temperature ${temperature}`, topP && `top-p ${topP}`, topK && `top-k ${topK}`, `seed ${seed}`].filter(Boolean).join(', ');
+  const settings = Object.entries({temperature, 'top-p': topP, 'top-k': topK, seed}).filter(([, value]) => (value ?? null) !== null);
+  return settings.map(([name, value]) => `${name} ${value}`).join(', ');
 }
 
 /**
@@ -83,7 +84,9 @@ export function questionOf(state, checkpoint, sample, {text, target, reverse, co
   const {run, removed, how} = state;
   const heads = headsIn(removed).map(({kind, layer, head}) => [kind, layer, head === '*' ? null : head]);
   const patch = how === 'other' && heads.length ? {text: other, heads} : null;
-  const pair = {source: text, ...(target.trim() ? {target} : decodingOf(state, true)), ...(reverse && {reverse})};
+  const given = target.trim() !== '';
+  const written = !given || patch; // the model translates the text or, for a patch, the other text
+  const pair = {source: text, ...(given && {target}), ...(written && decodingOf(state, true)), ...(reverse && {reverse})};
   const texts = sample.source ? pair : {text, continue: patch ? 0 : count, ...(count > 0 && !patch && decodingOf(state, false))};
   if (patch) return {run, checkpoint, ...texts, patch};
   return {run, checkpoint, ...texts, removed: heads, how: how === 'other' ? 'zero' : how};
