@@ -51,7 +51,7 @@ def test_character_tokens_and_byte_counts(tmp_path: Path, text_config: Config) -
 def test_whole_words_are_tokens_between_two_spaces(tmp_path: Path, text_config: Config) -> None:
     """Guards the random sequences on which heads are measured: no parts of words where the vocabulary has words, and
     every token of the text where it has characters."""
-    data = prepare("gpt", DataConfig(stories=1000), TokenizerConfig("bpe", 600), 8, seed=0)
+    data = prepare("gpt", DataConfig(stories=1000), TokenizerConfig("bpe", 1000), 8, seed=0)
     words = set(data.tokenizer.pieces(data.whole_words))
     assert len(words) >= 100
     assert {"▁the", "▁because", "▁was"} <= words

@@ -112,7 +112,7 @@ def amounts(c: Chooser, options: tuple[Noun, ...], count: int) -> list[Sides]:
 GROCERIES = tuple(
     entry
     for entry in nouns("fruit", "vegetable", "staple", "drink", "sweets", "baked")
-    if entry.counter or entry.english in ("bread", "rice", "milk", "tea", "coffee", "juice", "cheese", "meat")
+    if entry.counter or entry.english in ("bread", "milk", "tea", "coffee", "juice", "cheese", "meat")
 )
 
 
@@ -162,10 +162,11 @@ ROUNDS = (("write", "read", "write"), ("read", "write", "read"))
 
 
 def _different(entries: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return single words with the first of their translations."""
+    """Return single words with the first of their translations, without those that have that of an earlier word."""
     translations: dict[str, str] = {}
     for english, japanese in entries:
-        translations.setdefault(english, japanese)
+        if japanese not in translations.values():
+            translations.setdefault(english, japanese)
     return tuple((english, japanese) for english, japanese in translations.items() if " " not in english)
 
 
@@ -215,6 +216,7 @@ def invitation(t: Teller, c: Chooser) -> tuple[str, ...]:
 
 
 STEPS = ("wash", "peel", "cut", "boil", "fry", "add")
+"""In the order of a recipe."""
 
 
 @plot
@@ -225,7 +227,10 @@ def recipe(t: Teller, c: Chooser) -> tuple[str, ...]:
     steps = passage(
         step(action, ingredient, number)
         for action, ingredient, number in zip(
-            c.several(STEPS, count), c.several(nouns("vegetable"), count), c.several(range(2, 8), count), strict=True
+            sorted(c.several(STEPS, count), key=STEPS.index),
+            c.several(nouns("vegetable"), count),
+            c.several(range(2, 8), count),
+            strict=True,
         )
     )
     dish, how = Figure(noun(c.pick(("soup", "curry")))), Figure(noun("recipe"))
@@ -251,9 +256,7 @@ def step(action: str, ingredient: Noun, number: int) -> Sides:
 
 
 SINGERS = tuple(entry for entry in nouns("animal") if entry.english != "fish")
-LOOKS = (
-    "big small old young white black red blue yellow cute strong smart slow hungry tired happy sad brave busy".split()
-)
+LOOKS = "big small young white black red blue yellow cute strong smart slow hungry tired happy sad brave busy".split()
 ACTS = "sing dance swim run walk sleep laugh cry work cook study rest".split()
 
 
@@ -295,8 +298,8 @@ def phone_number(t: Teller, c: Chooser) -> tuple[str, ...]:
     hero, friend = people(t, c)
     digits = passage((digit(number) for number in c.several(range(1, 10), c.pick(range(6, 10)))), comma="", last="")
     number = Figure(noun("phone number"), owner=friend)
-    t.tell(t.doing(hero, "forget", number), "", "yesterday")
-    t.tell(t.doing(hero, "meet", friend, at(c.pick(("park", "library", "station")))), "", "one day")
+    t.tell(t.doing(hero, "forget", number), "", "one day")
+    t.tell(t.doing(hero, "meet", friend, at(c.pick(("park", "library", "station")))), "", "after that")
     state = apology(t, c, hero, friend, "forget", number)
     t.tell(t.doing(friend, "say", None, digits.spoken()), "", "then")
     t.tell(t.doing(hero, "write", number, digits.worded()))

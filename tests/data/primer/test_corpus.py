@@ -187,6 +187,9 @@ def test_repeated_words_mean_something() -> None:
         assert re.fullmatch(MEANINGFUL[row["construction"]], words), (row["construction"], words)
         listed = [word for word in re.findall(r"\w+", words) if word != "and"]
         assert row["construction"] == "message" or len(set(listed)) == len(listed), words
+        if row["construction"] == "lesson":
+            japanese = re.findall("「([^」]+)」", row["japanese"])[0].split("、")
+            assert len(set(japanese)) == len(japanese) == len(listed), row["japanese"]
         people = {name for name in row["names"] if name in names}
         assert len(people) == 2
         assert not people & set(listed), row["text"]

@@ -60,12 +60,12 @@ def test_the_answer_is_what_follows_the_question(tokenizer: Tokenizer) -> None:
 
 def test_an_answer_counts_only_if_every_token_is_right(tokenizer: Tokenizer) -> None:
     """Guards against credit for 'Emi did.' where the answer is 'Emi was.', or for half of a name."""
-    perfect = score_answers(Told(tokenizer, 256, set()), tokenizer, STORIES)  # type: ignore[arg-type]
+    perfect = score_answers(Told(tokenizer, 512, set()), tokenizer, STORIES)  # type: ignore[arg-type]
     assert perfect is not None
     assert perfect.model == pytest.approx(100)
     assert perfect.count == sum(len(row["questions"]) for row in STORIES)
     (was,) = set(tokenizer.encode("Emi was")) - set(tokenizer.encode("Emi"))
-    spoiled = score_answers(Told(tokenizer, 256, {was}), tokenizer, STORIES)  # type: ignore[arg-type]
+    spoiled = score_answers(Told(tokenizer, 512, {was}), tokenizer, STORIES)  # type: ignore[arg-type]
     assert spoiled is not None
     right = [" was." not in row["text"][q[1] :].split("?")[0] for row in ASKED for q in row["questions"]]
     assert spoiled.model == pytest.approx(100 * sum(right) / len(right))
@@ -74,7 +74,7 @@ def test_an_answer_counts_only_if_every_token_is_right(tokenizer: Tokenizer) -> 
 def test_baselines_are_those_of_the_same_questions(tokenizer: Tokenizer) -> None:
     """Guards the table: a baseline over other questions would make the model look better or worse."""
     result = [answer for row in ASKED for answer in answers(row, row["text"])]
-    scored = score_answers(Told(tokenizer, 256, set()), tokenizer, STORIES)  # type: ignore[arg-type]
+    scored = score_answers(Told(tokenizer, 512, set()), tokenizer, STORIES)  # type: ignore[arg-type]
     assert scored is not None
     for name, rank in HEURISTICS.items():
         assert scored.guesses[name] == pytest.approx(100 * sum(share(a, rank) for a in result) / len(result))
