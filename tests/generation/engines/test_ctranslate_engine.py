@@ -221,7 +221,7 @@ def test_int8_rounds_the_weights(gpt: GPT, tokenizer: Tokenizer, exported: Path)
     assert exact.seeded(1, 1)[0].compute_type == "float32"
     assert rounded.seeded(1, 1)[0].compute_type == "int8_float32"
     first = [next(engine.sample([5, 6, 7], 1, 1)) for engine in (exact, rounded)]
-    if "vnni" in Path("/proc/cpuinfo").read_text("utf-8"):  # others round so that this untrained model writes something else
+    if "vnni" in Path("/proc/cpuinfo").read_text("utf-8"):  # others write something else
         assert first[0] == first[1]
 
 
