@@ -199,3 +199,22 @@ def test_the_list_has_no_dropped_answer_and_no_half_of_a_pair(browser: Browser) 
     before, after = run_slowly(browser, body, KEPT)
     assert before == [1, *range(2, 2 * KEPT - 1, 2)]
     assert after == list(range(4, 2 * KEPT + 1, 2))
+
+
+def test_recordings_that_cannot_be_read_are_read_again(browser: Browser) -> None:
+    """Guards against a run that stays broken because its first reading failed (memory), and recordings unpacked twice."""
+    body = """
+    let readings = 0;
+    const read = async (run) => {
+      readings += 1;
+      if (readings === 1) throw new Error('no memory');
+      return {meta: {[`${run}|step_00000003`]: {step: 3}}, tensors: {}, curves: {}};
+    };
+    const lazy = new Archive({index: {runs: {}}, read});
+    const seen = [];
+    for (let time = 0; time < 3; time++) seen.push(await outcome(lazy.meta('a', 'step_00000003')));
+    return [seen, readings];
+    """
+    seen, readings = run_slowly(browser, body)
+    assert seen == [["Error", "no memory"], *[{"meta": {"step": 3}, "size": 0}] * 2]
+    assert readings == 2

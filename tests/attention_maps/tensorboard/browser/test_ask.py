@@ -27,6 +27,7 @@ from tests.attention_maps.tensorboard.browser.conftest import Open
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 from training.run_folder.tokenizers import load_tokenizers
 
+PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
 TARGET, OTHER, CELLS = ".ask-form textarea:nth-of-type(2)", ".ask-form div > textarea", ".ask-next td"
 OUTLINED = """
     const {zIndex, outlineStyle} = getComputedStyle(document.querySelector('.ask-answer .token[aria-pressed=true]'));
@@ -103,6 +104,9 @@ def test_every_head_alone_is_listed_and_the_word_stays_selected(runs: Page) -> N
     assert runs.driver.execute_script(OUTLINED)
     runs.wait("return document.querySelectorAll('.ask-effects tr').length > 1")
     assert runs.text(".ask-effects caption").startswith(f"“{word[1]}” without one head at a time (zero ablation)")
+    runs.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    runs.wait("return innerWidth <= 390 && document.scrollingElement.scrollWidth <= innerWidth")
+    runs.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     changes = [abs(float(row[2].replace("−", "-"))) for row in cells(runs, ".ask-effects tr")]
     assert changes == sorted(changes, reverse=True)
     assert runs.texts(".ask-effects tr:first-of-type th")[-2] == "other words, nats"
