@@ -42,7 +42,7 @@ HISTORY = {
 """Labels of the two heads of the run `history` at each step: “diagonal” with a dip, and two that only the last step
 has."""
 
-EVALUATED = {10: None, 20: None, 30: (55.0, 70.0), 40: (60.0, 80.0), 50: None}
+EVALUATED = {10: None, 20: None, 30: (55.0, 70.0), 35: None, 40: (60.0, 80.0), 50: None}
 """Steps of the run `evaluated`: the scores of its two heads. Head 1 has its label from step 20, head 0 from step 30."""
 
 State = dict[str, Any]

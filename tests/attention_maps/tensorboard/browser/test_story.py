@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -163,3 +164,7 @@ def test_curves_lead_to_steps_with_scores_and_always_show_the_rule(views: Page, 
     drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
     texts = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
     assert "baseline: last subject, 75.0 %" in texts, "at a step without scores"
+    paths = drawing.iter("{http://www.w3.org/2000/svg}path")
+    ends = [re.findall(r"[\d.]+", path.get("d") or "") for path in paths]
+    rising = [(x, y) for x, y, *_, last_x, last_y in ends if x != last_x and y != last_y]
+    assert len(rising) == 2, "a line of each head, across a step without scores"

@@ -214,7 +214,10 @@ class Curves {
       for (const point of marked) pen.circle(...point, rank > 1 ? 3 : 2, {fill: stroke, alpha: style.alpha});
       points = [];
     };
-    values.forEach((value, i) => (Number.isFinite(value) ? points.push([this.scale.x(this.steps[i]), this.scale.y(value)]) : end()));
+    for (const i of this.measured) {
+      if (Number.isFinite(values[i])) points.push([this.scale.x(this.steps[i]), this.scale.y(values[i])]);
+      else end();
+    }
     end();
   }
 
