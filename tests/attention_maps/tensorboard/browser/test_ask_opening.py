@@ -16,6 +16,15 @@ from tests.attention_maps.tensorboard.browser.test_layout import ROOM, resized
 NOTE = "Asked automatically, because nothing had been asked of this run yet: "
 OPTIONS = "return [...document.querySelectorAll('.timeline select option')].map(({textContent}) => textContent)"
 
+QUICK = """
+    const done = arguments[arguments.length - 1];
+    const context = {meta: () => ({kinds: {decoder: {layers: 12, heads: 12}}}), fitted: () => ({sample: 0})};
+    import('/data/plugin/attention/static/views/ask/effects.js').then(({Effects}) => {
+      done([7, 6].map((length) => new Effects(context).isQuick({tokens: Array(length)})));
+    });
+"""
+"""Script that returns whether the effects of 144 heads on texts of 7 and 6 tokens are measured without a click."""
+
 
 @pytest.fixture
 def fresh(open_folder: Open, trained: Path, tmp_path: Path) -> Page:
@@ -33,8 +42,7 @@ def opened(page: Page, hash: str) -> None:
 
 
 def test_ask_opens_with_an_answer_about_the_example_shown(fresh: Page) -> None:
-    """Guards against an empty view, an answer to another text or word, other views that leave the recorded step, and a
-    question of as many passes as there are heads that nobody has asked."""
+    """Guards against an empty view, an answer to another text or word, and other views that leave the recorded step."""
     opened(fresh, "#attention&p.attention.run=gpt&p.attention.view=ask")
     assert fresh.text(f"{ANSWER} h3") == "question 1: model of step 6, the whole model"
     offered = fresh.find(TEXT).get_attribute("value") or ""
@@ -45,9 +53,9 @@ def test_ask_opens_with_an_answer_about_the_example_shown(fresh: Page) -> None:
     assert fresh.text(".step-title") == "step 7"
     assert "asked_" not in fresh.hash
     assert fresh.driver.execute_script(OPTIONS) == ["steps", "asked (1)"]
-    assert "Click a word" in fresh.text(f"{ANSWER} .view-note")
-    fresh.click(f"{ANSWER} .token")
-    wait_for(fresh, ".ask-effects caption", "without one head at a time")
+    wait_for(fresh, ".ask-effects caption", "“Emi” without one head at a time")
+    large, small = fresh.driver.execute_async_script(QUICK)
+    assert (large, small) == (False, True), "a question of many passes that nobody has asked"
     fresh.click(f"{STATUS} .link")
     assert fresh.text(".step-title") == "question 1"
     assert fresh.find(ANSWER).is_displayed()

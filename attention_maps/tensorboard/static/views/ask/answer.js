@@ -174,6 +174,18 @@ export class Answer {
     return `The model of step ${step.toLocaleString('en')}${how} gives ${word} ${chance}${other}.`;
   }
 
+  /** What each head does to the word, if that was asked for or is quickly measured; the sentence above says which one does most. */
+  async showEffects() {
+    const {effects, answer, position} = this;
+    if (!this.clicked && !effects.isQuick(answer)) {
+      effects.wait();
+      return;
+    }
+    const most = await effects.draw(answer, position);
+    if (!most || answer !== this.answer || answer.whole || this.element.hidden) return;
+    this.context.tell('ask', `${this.sentence()} Without ${effects.nameOf(most.place)} alone it is ${percent(most.probability)}.`);
+  }
+
   choose(button) {
     if (!button) return;
     this.position = Number(button.dataset.token.slice(1));
@@ -188,9 +200,8 @@ export class Answer {
     const {next, tokens, predicts, whole} = this.answer;
     const {position} = this;
     this.opened.textContent = whyShown(this.why, readable(predicts[position] ?? '…'), readable(tokens[position]));
-    if (this.clicked) this.effects.draw(this.answer, position);
-    else this.effects.wait();
     this.context.tell('ask', this.sentence());
+    this.showEffects();
     this.change.textContent = whole ? `${largestChange(next[position])} ${changeOf(this.answer, 'the other text')}.` : '';
     const cell = (text, name) => element('td', {class: name}, text);
     const zero = percent(0);

@@ -1,7 +1,7 @@
 /** What each head alone does to the selected word of an answer: its probability without that head, beside the loss of the other words. */
 
 import {percent, readable, signed} from '../../core/format.js';
-import {layerNumber} from '../../core/frame.js';
+import {layerNumber, shapesOf} from '../../core/frame.js';
 import {HURTS, meaningOf} from '../../core/glossary.js';
 import {namesAt} from '../../core/measures.js';
 import {Unavailable} from '../../core/unavailable.js';
@@ -10,6 +10,7 @@ import {explain} from '../../dom/explain.js';
 import {headName} from './question.js';
 
 const LISTED = 6; // heads that are not folded
+const QUICK = 1000; // tokens that pass through the model in a moment: that many are measured without a click
 const LEAST = 0.001; // change of the probability from which on a head is listed
 const TITLES = {
   head: '',
@@ -30,14 +31,24 @@ export class Effects {
     this.asked = ''; // the recording and the ablation of `found`
   }
 
-  /** Show the effects on the word at a position of an answer; they are measured when an answer is shown for the first time. */
+  /** Whether measuring costs little: one pass of the text for each head. */
+  isQuick({tokens}) {
+    const {meta, fitted} = this.context;
+    const shapes = Object.values(shapesOf(meta(), fitted().sample));
+    return tokens.length * shapes.reduce((sum, {layers, heads}) => sum + layers * heads, 0) <= QUICK;
+  }
+
+  /**
+   * Show the effects on the word at a position of an answer -> that of the head that matters most, a row of `ranked`; undefined if there is
+   * none, or another answer is shown by then. They are measured when an answer is shown for the first time.
+   */
   async draw(answer, position) {
     const {state, source} = this.context;
     const how = state.now.how === 'mean' ? 'mean' : 'zero';
     const question = {run: state.now.run, recording: answer.recording, how};
     const asked = JSON.stringify(question);
     Object.assign(this, {answer, position, how});
-    if (asked === this.asked) return this.found && this.show();
+    if (asked === this.asked) return this.found ? this.show() : undefined;
     Object.assign(this, {asked, found: null});
     this.table.replaceChildren();
     this.more.hidden = true;
@@ -78,6 +89,12 @@ export class Effects {
     const table = element('table', {class: 'ask-effects'}, folded);
     this.more.replaceChildren(element('summary', {}, `${folded.length} more`), table);
     this.note.textContent = noteOn(heads.length, heads.length - listed.length, found.left);
+    return listed[0];
+  }
+
+  /** The name of a head [kind, layer, head]. */
+  nameOf([kind, layer, head]) {
+    return headName({kind, layer: layerNumber(this.context.meta(), kind, layer), head}, this.answer.task === 'translate');
   }
 
   row({place, probability, change, others, broad}) {
@@ -85,11 +102,10 @@ export class Effects {
     const [kind, layer, head] = place;
     const now = fitted();
     const selected = kind === now.kind && layer === now.layer && head === now.head;
-    const number = layerNumber(meta(), kind, layer);
     const name = element(
       'button',
       {type: 'button', class: 'link', 'aria-pressed': String(selected), title: 'select this head', onclick: () => state.set({kind, layer, head})},
-      headName({kind, layer: number, head}, this.answer.task === 'translate'),
+      this.nameOf(place),
     );
     return element(
       'tr',
