@@ -110,7 +110,7 @@ def test_every_head_alone_is_listed_and_the_word_stays_selected(runs: Page) -> N
     changes = [abs(float(row[2].replace("−", "-"))) for row in cells(runs, ".ask-effects tr")]
     assert changes == sorted(changes, reverse=True)
     most = runs.texts(".ask-effects tr:nth-of-type(2) :is(th, td)")
-    assert f" Without {most[0]} alone it is {most[2]}." in runs.text(".finding")
+    assert f" No head changes it more than {most[0]}: without this head, it is {most[2]}." in runs.text(".finding")
     assert runs.texts(".ask-effects tr:first-of-type th")[-2] == "other words, nats"
     runs.click(".ask-effects .explain")
     assert runs.text("dialog.keys .sought th") == "hurts the whole text"

@@ -183,7 +183,8 @@ export class Answer {
     }
     const most = await effects.draw(answer, position);
     if (!most || answer !== this.answer || answer.whole || this.element.hidden) return;
-    this.context.tell('ask', `${this.sentence()} Without ${effects.nameOf(most.place)} alone it is ${percent(most.probability)}.`);
+    const change = `No head changes it more than ${effects.nameOf(most.place)}: without this head, it is ${percent(most.probability)}.`;
+    this.context.tell('ask', `${this.sentence()} ${change}`);
   }
 
   choose(button) {
