@@ -75,7 +75,7 @@ def screen(gpt: Path, translator: Path, stories: list[str], answers: list[str]) 
         "",
         "Where to look next",
         f"  In the browser         {gpt.parent / 'demo.html'}: ask both models, see every head, leave one out",
-        f"  Curves, samples, maps  make tensorboard  (tensorboard --logdir {gpt.parent})",
+        f"  Curves, samples, maps  make tensorboard  (tensorboard --logdir {gpt.parent}), tab Attention",
         f"  Your own text          python generate.py run={gpt} prompt='Ken had a small dog.'",
         f"  Your own sentence      python generate.py run={translator} prompt='The small dog likes apples.'",
         f"  Tables                 {gpt}/*.test.txt, {translator}/heads.*.txt",

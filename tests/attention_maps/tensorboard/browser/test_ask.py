@@ -134,6 +134,11 @@ def test_every_head_alone_is_listed_and_the_word_stays_selected(runs: Page) -> N
     wait_for(runs, ".ask-effects caption", "(mean ablation)")
     assert not runs.find(".ask-stale").is_displayed()
     assert pressed(runs) == word
+    runs.driver.find_element("xpath", "//button[.='another text']").click()
+    wait_for(runs, ".ask-stale", "ask again")
+    for how in ("zero", "mean"):
+        runs.driver.find_element("xpath", f"//button[.='{how}']").click()
+        wait_for(runs, f"{ANSWER} h3", f"({how} ablation)")
     pick(runs, 3)
     word = pressed(runs)
     typed(runs, TEXT, "Hana and Ken had a pen. He lent it to Emi.")

@@ -78,6 +78,7 @@ def test_the_story_leads_to_the_answer_without_the_head_that_it_names(runs: Page
     """Guards against a link that asks about another head, or opens the answer at another word."""
     runs.show(run="gpt", view="story", recording=f"step_{MARKED:08d}", kind="decoder", layer=0, head="mean")
     wait_for(runs, ".story-example", "without it?")
+    runs.settle()
     named = runs.text(".story-example").partition(" most by ")[2][: len("layer 0 · head 0")]
     runs.click(".story-example .link:last-child")
     wait_for(runs, f"{ANSWER} h3", f"without {named} (zero ablation)")

@@ -78,6 +78,12 @@ ROOM = """
 """Script that returns the share of the view in the height of the tab, by how many pixels the controls of the bar are
 not on one line, and the height of the bar."""
 
+BARS = """
+    const bars = [...document.querySelectorAll('.bar-room .bar')];
+    return bars.map((bar) => [bar.getBoundingClientRect().width, (parseFloat(bar.style.width) / 100) * bar.parentElement.clientWidth]);
+"""  # noqa: E501
+"""Script that returns the width of each bar of a view, and the one that its number demands, in pixels."""
+
 PLACES = """
     const place = ({left, top}) => [Math.round(left), Math.round(top)];
     return [...document.querySelectorAll('.view .token')].map((one) => place(one.getBoundingClientRect()));
@@ -111,6 +117,14 @@ def open_view(page: Page, view: str, **state: Any) -> None:
     page.show(**state, view=view)
     if view in DRAWN:
         page.wait(f"return {DRAWN[view]}")
+
+
+def test_bars_are_as_long_as_their_numbers(views: Page) -> None:
+    """Guards against small numbers that all have the same bar: bars share a style with those of other views."""
+    open_view(views, "pair", **TEXT, token="r3")
+    bars = views.driver.execute_script(BARS)
+    assert min(wanted for _, wanted in bars) < 15, "one of them is short"
+    assert [(drawn, wanted) for drawn, wanted in bars if abs(drawn - wanted) > 1.1] == []
 
 
 def test_nothing_is_cut_off(sized: Page) -> None:

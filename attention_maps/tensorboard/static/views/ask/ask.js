@@ -35,6 +35,7 @@ const LACKING = 'This run has no checkpoint, so its model cannot be asked.';
 const INVITATION = 'Ask the model of a kept checkpoint about this text or your own, also without some of its heads.';
 const BUSY = 'Another question is still being answered: ask again after it.';
 const DRAWING = 'Answered; its maps are still computed…';
+const REPLACED = 'what replaces their output';
 const STOPPED = 'Stopped: the question is not answered.';
 const FIRST = {
   asking: 'asking about the example shown, because nothing has been asked of this run yet… (the first question loads the model)',
@@ -238,7 +239,8 @@ class Ask {
     const {element: shown} = this.answer;
     const differing = shown.hidden || this.asking ? [] : this.differing();
     this.stale.hidden = !differing.length;
-    this.stale.textContent = `What is chosen above (${differing.join(', ')}) is not that of this answer: press Ask.`;
+    const again = element('button', {type: 'button', class: 'link', onclick: () => this.ask()}, 'ask again');
+    this.stale.replaceChildren(`What is chosen above (${differing.join(', ')}) is not that of this answer: `, again, '.');
     shown.classList.toggle('stale', differing.length > 0);
   }
 
@@ -251,7 +253,7 @@ class Ask {
     const chosen = decodingOf(now, answer.task === 'translate');
     return [
       heads !== listed(headsIn(removed)) && 'heads',
-      heads && removed && howOf(answer) !== how && 'what replaces their output',
+      heads && removed && howOf(answer) !== how && REPLACED,
       this.checkpoint && answer.checkpoint !== this.checkpoint && 'checkpoint',
       answer.decoding && decodingText(answer.decoding) !== decodingText(chosen) && 'decoding',
     ].filter(Boolean);
@@ -260,7 +262,8 @@ class Ask {
   /** Choose other heads, or what replaces their output: the question of the answer shown is asked again, unless it differs otherwise. */
   change(changes) {
     const {element: shown, answer} = this.answer;
-    const again = !shown.hidden && !this.typed && headsOf(answer).length > 0 && !this.differing().length;
+    const others = () => this.differing().filter((what) => !('how' in changes && what === REPLACED));
+    const again = !shown.hidden && !this.typed && headsOf(answer).length > 0 && !others().length;
     this.context.state.set(changes);
     if (again && this.context.state.now.how !== 'other') this.ask();
   }

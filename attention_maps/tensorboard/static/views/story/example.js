@@ -1,17 +1,20 @@
 /** What holds for the example shown: which head links its last pronoun, or the selected one, with the antecedent, and since when. */
 
 import {percent} from '../../core/format.js';
-import {kindsOf, layerNumber} from '../../core/frame.js';
+import {kindsOf, layerNumber, shapesOf} from '../../core/frame.js';
 import {stepName} from '../../core/recordings.js';
 import {Unavailable} from '../../core/unavailable.js';
 import {element} from '../../dom/elements.js';
 import {askWithout} from '../ask/without.js';
-import {goldPairs, mainPair} from '../pair/gold_pairs.js';
+import {answerOf, goldPairs, mainPair} from '../pair/gold_pairs.js';
 import {rankedByWord} from '../pair/ranking.js';
 import {isSeen, rivalsOf} from '../pair/rivals.js';
 import {loadLayers, loadWordPair, mapOf, rivalOf} from '../pair/word_pair.js';
 import {selection} from '../tokens.js';
 import {nameOf} from './picture.js';
+
+/** Weights of all steps that a page decodes for the sentence, at most. */
+const DECODED = 1e7;
 
 /** Fraction of the weight of the antecedent from which that of another word is nearly the same. */
 const CLOSE = 0.8;
@@ -27,7 +30,7 @@ export function createExample(context) {
   let ranked = null; // as from rank()
 
   function draw(frame) {
-    const pair = context.source.isFile ? null : chosenPair(frame, context.state.now.token); // a page would decode all of its maps
+    const pair = isQuick(frame) ? chosenPair(frame, context.state.now.token) : null;
     line.hidden = !pair;
     if (!pair) {
       shown = {};
@@ -56,6 +59,14 @@ export function createExample(context) {
         if (asked === shown.asked) line.hidden = true;
       },
     );
+  }
+
+  /** Whether the maps of all steps are read in a moment: a page decodes them in the browser. */
+  function isQuick({meta, kind, rows, columns}) {
+    const {run, sample} = context.fitted();
+    const {layers, heads} = shapesOf(meta, sample)[kind];
+    const steps = context.recordings.steps(run).length;
+    return !context.source.isFile || steps * layers * heads * rows.length * columns.length <= DECODED;
   }
 
   /** {heads, steps, rival}: the heads by their weight at the last recorded step, not at the one shown; `rival` of the first one. */
@@ -97,7 +108,8 @@ export function createExample(context) {
     const [born, last] = [ranked.steps[best.since], ranked.steps.at(-1)];
     const since = [', at least half as much since ', link(`step ${born?.toLocaleString('en')}`, 'open this map', toMap(best, born))];
     const ask = () => askWithout(context, {...best, kind: frame.kind});
-    const without = () => [' ', button('What does the model predict without it?', 'ask the model for this text without this head', ask)];
+    const question = answerOf(frame.sample) ? 'What does the model answer without it?' : 'What does the model predict without it?';
+    const without = () => [' ', button(question, 'ask the model for this text without this head', ask)];
     const labelledOne = () => ['; ', link(titleOf(other), 'open this map', toMap(other, last)), `, “coreference”: ${percent(other.weight)}`];
     line.replaceChildren(
       `Example shown${name && `, ${name}`}, ${pair.why}: `,
@@ -108,7 +120,7 @@ export function createExample(context) {
       ...(best.since > 0 ? since : []),
       ...(other && other !== best ? labelledOne() : []),
       '.',
-      ...(frame.meta.parts?.length ? without() : []), // another program's model cannot be asked
+      ...(frame.meta.parts?.length && context.source.canAsk(context.state.now.run) ? without() : []), // not another program's model
     );
   }
 

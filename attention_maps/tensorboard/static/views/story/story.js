@@ -42,7 +42,7 @@ class Story {
     this.legend = element('ul', {class: 'story-legend', 'aria-label': 'colours'});
     this.strip = new Strip(context);
     this.note = element('p', {class: 'view-note', role: 'status'});
-    const parts = [this.events, this.example.element, this.picture, this.legend, this.note, this.strip.element];
+    const parts = [this.example.element, this.events, this.picture, this.legend, this.note, this.strip.element];
     this.element = element('div', {class: 'story-view'}, parts);
     new ResizeObserver(() => this.paint()).observe(this.picture);
     watchHover(this.picture, (event) => this.point(event));
