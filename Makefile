@@ -30,9 +30,10 @@ define train
 	else $(BIN)/python train.py +experiment=$(1) name=$(1); fi
 endef
 
+# demo_gpt comes last: the Attention tab opens with the run that recorded last.
 demo: install
-	@$(call train,demo_gpt)
 	@$(call train,demo_enja)
+	@$(call train,demo_gpt)
 	@echo
 	@$(BIN)/python export.py run=runs/demo_gpt,runs/demo_enja format=page to=runs/demo.html overwrite=true
 	@$(BIN)/python demo.py runs/demo_gpt runs/demo_enja

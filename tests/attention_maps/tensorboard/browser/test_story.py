@@ -53,7 +53,7 @@ def test_the_tab_opens_with_the_story_of_the_run(views: Page) -> None:
         *("layer 0 · head 1", "coreference only at the last step", "diagonal"),
     ]
     assert views.texts(".story-legend li") == ["coreference", "induction", "previous token", "diagonal"]
-    wait_for(views, ".story-example", "Example shown")
+    wait_for(views, ".story-example", "without it?")
     assert views.text(".story-example") == (
         "Example shown, valid 1, its last pronoun: from “She” to “Kate” (all mentions) most by layer 0 · head 0, 33.3 %"
         " against 16.7 % to “pen” at the end; layer 0 · head 1, “coreference”: 0.0 %. What does the model predict"

@@ -171,7 +171,9 @@ export class Answer {
     const why = this.why === 'answer' ? ', the answer to the question in the text' : '';
     const word = `“${readable(piece)}”${why}${why && ','}`;
     const chance = `a probability of ${percent(probability)} after “${readable(tokens[position])}”`;
-    return `The model of step ${step.toLocaleString('en')}${how} gives ${word} ${chance}${other}.`;
+    const likeliest = next[position].reduce((most, row) => (row[2] > most[2] ? row : most));
+    const instead = whole && likeliest[1] !== piece ? ` It expects “${readable(likeliest[1])}” (${percent(likeliest[2])}).` : '';
+    return `The model of step ${step.toLocaleString('en')}${how} gives ${word} ${chance}${other}.${instead}`;
   }
 
   /** What each head does to the word, if that was asked for or is quickly measured; the sentence above says which one does most. */

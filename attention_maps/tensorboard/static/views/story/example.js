@@ -47,7 +47,7 @@ export function createExample(context) {
     }
     shown = {frame, pair, asked};
     ranked = null;
-    line.replaceChildren();
+    line.replaceChildren(...about(frame, pair, false), ': reading the maps of all steps…');
     rank(frame, pair).then(
       (found) => {
         if (asked !== shown.asked) return;
@@ -97,13 +97,10 @@ export function createExample(context) {
     const [best] = ranked.heads;
     const labelled = strongest(heads.filter((one) => one.kind === frame.kind && one.roles.some(({name}) => name === 'coreference')));
     const other = labelled && ranked.heads.find((one) => one.layer === labelled.layer && one.head === labelled.head);
-    const {name} = frame.sample;
     const {rival} = ranked;
     const close = isSeen(rival) && rival.weight > CLOSE * best.weight && rival.weight < best.weight / CLOSE ? ', nearly a tie,' : '';
     const beside = rival?.weight > best.weight ? ' but' : ' against';
     const against = isSeen(rival) ? `${beside} ${percent(rival.weight)} to “${frame.columns[rival.column].text}”${close}` : '';
-    const words = `from “${frame.rows[pair.row].text}” to “${frame.columns[pair.column].text}”${ranked.nouns ? ' (all mentions)' : ''}`;
-    const toPair = {kind: frame.kind, view: 'pair', ...wordsOf(pair)};
     const toMap = (one, step) => ({...mapOf(one, frame, pair.row, pair.column), recording: stepName(step), follow: false});
     const [born, last] = [ranked.steps[best.since], ranked.steps.at(-1)];
     const since = [', at least half as much since ', link(`step ${born?.toLocaleString('en')}`, 'open this map', toMap(best, born))];
@@ -112,8 +109,7 @@ export function createExample(context) {
     const without = () => [' ', button(question, 'ask the model for this text without this head', ask)];
     const labelledOne = () => ['; ', link(titleOf(other), 'open this map', toMap(other, last)), `, “coreference”: ${percent(other.weight)}`];
     line.replaceChildren(
-      `Example shown${name && `, ${name}`}, ${pair.why}: `,
-      link(words, 'all heads for these two words', toPair),
+      ...about(frame, pair, ranked.nouns),
       ' most by ',
       link(titleOf(best), 'open this map', toMap(best, last)),
       `, ${percent(best.weight)}${against} at the end`,
@@ -122,6 +118,14 @@ export function createExample(context) {
       '.',
       ...(frame.meta.parts?.length && context.source.canAsk(context.state.now.run) ? without() : []), // not another program's model
     );
+  }
+
+  /** "Example shown, probe 1, its last pronoun: from “He” to “Ken”". */
+  function about(frame, pair, nouns) {
+    const {name} = frame.sample;
+    const words = `from “${frame.rows[pair.row].text}” to “${frame.columns[pair.column].text}”${nouns ? ' (all mentions)' : ''}`;
+    const toPair = {kind: frame.kind, view: 'pair', ...wordsOf(pair)};
+    return [`Example shown${name && `, ${name}`}, ${pair.why}: `, link(words, 'all heads for these two words', toPair)];
   }
 
   function link(text, title, state) {
