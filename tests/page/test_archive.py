@@ -202,7 +202,7 @@ def test_the_list_has_no_dropped_answer_and_no_half_of_a_pair(browser: Browser) 
 
 
 def test_recordings_that_cannot_be_read_are_read_again(browser: Browser) -> None:
-    """Guards against a run that stays broken because its first reading failed (memory), and recordings unpacked twice."""
+    """Guards against a run that stays broken because its first reading failed, and recordings unpacked twice."""
     body = """
     let readings = 0;
     const read = async (run) => {
