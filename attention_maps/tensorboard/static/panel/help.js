@@ -8,7 +8,7 @@ import {KEYS} from './keyboard.js';
 const STORY =
   ' and read its sentences: steps at which heads got a label, for example coreference, on many examples, and what holds for the example shown.';
 const PAIR =
-  ' and click a gold label (a pronoun → whom it means) or two words: heads are ranked, beside the strongest other word, each with the step since which it ' +
+  ' and click a gold label, such as He → Ken, or two words: heads are ranked, beside the strongest other word, each with the step since which it ' +
   'links them.';
 const ABLATION =
   'What happens without it? Click a head in that list, then “without this head” next to its name: the model answers the same text again. ' +

@@ -172,7 +172,8 @@ export class Answer {
     const word = `“${readable(piece)}”${why}${why && ','}`;
     const chance = `a probability of ${percent(probability)} after “${readable(tokens[position])}”`;
     const likeliest = next[position].reduce((most, row) => (row[2] > most[2] ? row : most));
-    const instead = whole && likeliest[1] !== piece ? ` It expects “${readable(likeliest[1])}” (${percent(likeliest[2])}).` : '';
+    const isOther = whole && likeliest[1] !== piece;
+    const instead = isOther ? ` The changed model expects “${readable(likeliest[1])}” (${percent(likeliest[2])}).` : '';
     return `The model of step ${step.toLocaleString('en')}${how} gives ${word} ${chance}${other}.${instead}`;
   }
 
@@ -185,7 +186,8 @@ export class Answer {
     }
     const most = await effects.draw(answer, position);
     if (!most || answer !== this.answer || answer.whole || this.element.hidden) return;
-    const change = `No head changes it more than ${effects.nameOf(most.place)}: without this head, it is ${percent(most.probability)}.`;
+    const probability = `${percent(most.probability)} (${effects.how} ablation)`;
+    const change = `No head changes it more than ${effects.nameOf(most.place)}: without this head, it is ${probability}.`;
     this.context.tell('ask', `${this.sentence()} ${change}`);
   }
 

@@ -45,6 +45,12 @@ const REVERSE = 'From the target language of the training data to the source lan
 const HOW =
   'What replaces the output of these heads: zero, its mean over the recorded examples of the run, or their output in another text (patching)';
 
+/** The position that predicts the word of a row itself. */
+function ownPositionOf(frame, row) {
+  const [first] = frame.rows[row].positions;
+  return frame.rowsNamed === 'predicts' ? first : Math.max(0, first - 1);
+}
+
 class Ask {
   constructor(context) {
     this.context = context;
@@ -84,7 +90,9 @@ class Ask {
       element('div', {}, this.other),
     );
     this.answer = new Answer(context);
-    this.stale = element('p', {class: 'ask-stale', hidden: true});
+    this.differs = element('span', {});
+    this.again = element('button', {type: 'button', class: 'link', onclick: () => this.ask()}, 'ask again');
+    this.stale = element('p', {class: 'ask-stale', hidden: true}, this.differs, ' ', this.again);
     this.closed = element('p', {hidden: true}, 'Questions need a running TensorBoard: this page is a file without a model.');
     this.element = element('div', {class: 'ask-view'}, this.closed, this.form, this.status, this.writing.element, this.stale, this.answer.element);
   }
@@ -239,8 +247,8 @@ class Ask {
     const {element: shown} = this.answer;
     const differing = shown.hidden || this.asking ? [] : this.differing();
     this.stale.hidden = !differing.length;
-    const again = element('button', {type: 'button', class: 'link', onclick: () => this.ask()}, 'ask again');
-    this.stale.replaceChildren(`What is chosen above (${differing.join(', ')}) is not that of this answer: `, again, '.');
+    this.differs.textContent = `What is chosen above (${differing.join(', ')}) is not that of this answer.`;
+    this.again.hidden = this.send.disabled || (this.context.state.now.how === 'other' && !this.other.value.trim());
     shown.classList.toggle('stale', differing.length > 0);
   }
 
@@ -391,9 +399,9 @@ class Ask {
 
   /**
    * The word {position, piece, why} to show first in the answer; null if no word is known. `position`: that of the word shown in
-   * the view from which the question comes, otherwise it is the one predicted in the selected row. But if a pronoun or nothing is selected,
-   * it is the answer to the question in the text, if gold labels name one: it shows what the model takes the pronoun for. `exact`: the word
-   * was clicked.
+   * the view from which the question comes, otherwise that of the finding, or the one predicted in the selected row. But if a pronoun or
+   * nothing is selected, it is the answer to the question in the text, if gold labels name one: it shows what the model takes the pronoun
+   * for. `exact`: the word was clicked.
    */
   opening({position: shown, exact = false}) {
     if (this.typed) return null;
@@ -402,8 +410,8 @@ class Ask {
     const answer = answerOf(frame.sample);
     if (answer && !exact && (!row || hasAntecedent(frame, row.index))) return {...answer, why: 'answer'};
     if (shown === undefined && !row) return null;
-    const position = shown ?? positionOf(frame, row.index);
     const chosen = this.context.state.now.token === null ? 'finding' : 'selected';
+    const position = shown ?? (chosen === 'finding' ? ownPositionOf(frame, row.index) : positionOf(frame, row.index));
     const why = position === answer?.position ? 'answer' : shown === undefined ? chosen : 'shown';
     return {position, piece: frame.sample.predicts.pieces[position], why};
   }

@@ -10,7 +10,7 @@ import {explain} from '../../dom/explain.js';
 import {headName} from './question.js';
 
 const LISTED = 6; // heads that are not folded
-const QUICK = 1000; // tokens that pass through the model in a moment: that many are measured without a click
+const QUICK = {heads: 64, tokens: 1000}; // measured without a click: at most so many heads, which together read at most so many tokens
 const LEAST = 0.001; // change of the probability from which on a head is listed
 const TITLES = {
   head: '',
@@ -33,14 +33,15 @@ export class Effects {
 
   /** Whether measuring costs little: one pass of the text for each head. */
   isQuick({tokens}) {
-    const {meta, fitted} = this.context;
-    const shapes = Object.values(shapesOf(meta(), fitted().sample));
-    return tokens.length * shapes.reduce((sum, {layers, heads}) => sum + layers * heads, 0) <= QUICK;
+    const meta = this.context.meta();
+    const shapes = meta ? Object.values(shapesOf(meta, this.context.fitted().sample)) : [];
+    const heads = shapes.reduce((sum, one) => sum + one.layers * one.heads, 0);
+    return heads > 0 && heads <= QUICK.heads && tokens.length * heads <= QUICK.tokens;
   }
 
   /**
-   * Show the effects on the word at a position of an answer -> that of the head that matters most, a row of `ranked`; undefined if there is
-   * none, or another answer is shown by then. They are measured when an answer is shown for the first time.
+   * Show the effects on the word at a position of an answer -> that of the head that matters most, a row of `ranked`; undefined if none
+   * does, not all were measured, or another answer is shown by then. They are measured when an answer is shown for the first time.
    */
   async draw(answer, position) {
     const {state, source} = this.context;
@@ -69,6 +70,7 @@ export class Effects {
 
   /** Nothing is measured before it is wanted: it costs as many passes as there are heads. */
   wait() {
+    this.asked = '';
     this.table.replaceChildren();
     this.more.hidden = true;
     this.note.textContent = 'Click a word: what each head alone does to it is then measured.';
@@ -89,7 +91,7 @@ export class Effects {
     const table = element('table', {class: 'ask-effects'}, folded);
     this.more.replaceChildren(element('summary', {}, `${folded.length} more`), table);
     this.note.textContent = noteOn(heads.length, heads.length - listed.length, found.left);
-    return listed[0];
+    return found.left ? undefined : listed[0];
   }
 
   /** The name of a head [kind, layer, head]. */

@@ -25,7 +25,7 @@ const CLOSE = 0.8;
  */
 export function createExample(context) {
   const line = element('p', {class: 'story-example', hidden: true});
-  let shown = {}; // {frame, pair, asked} as last drawn
+  let shown = {}; // {frame, pair, about, asked} as last drawn: `about` what, and `asked` of which steps
   let heads = [];
   let ranked = null; // as from rank()
 
@@ -40,23 +40,28 @@ export function createExample(context) {
     const {reads, source} = frame.sample;
     const [from, to] = [frame.rows[pair.row].positions, frame.columns[pair.column].positions];
     const words = [reads.ids, source?.ids, from, to, pair.why];
-    const asked = JSON.stringify([run, sample, frame.kind, frame.weighted, words, context.recordings.numbers(run)]);
+    const about = JSON.stringify([run, sample, frame.kind, frame.weighted, words]);
+    const asked = JSON.stringify([about, context.recordings.numbers(run)]);
     if (asked === shown.asked) {
       shown = {...shown, frame, pair};
       return;
     }
-    shown = {frame, pair, asked};
-    ranked = null;
-    line.replaceChildren(...about(frame, pair, false), ': reading the maps of all steps…');
+    if (about !== shown.about) {
+      // otherwise the sentence stays until that of the new steps is there
+      ranked = null;
+      line.replaceChildren(...beginning(frame, pair, false), ': reading the maps of all steps…');
+    }
+    shown = {frame, pair, about, asked};
     rank(frame, pair).then(
       (found) => {
         if (asked !== shown.asked) return;
         ranked = found;
-        tell();
+        if (ranked.heads.length) tell();
+        else line.replaceChildren();
       },
       (error) => {
         if (!(error instanceof Unavailable)) throw error;
-        if (asked === shown.asked) line.hidden = true;
+        if (asked === shown.asked) line.replaceChildren();
       },
     );
   }
@@ -109,7 +114,7 @@ export function createExample(context) {
     const without = () => [' ', button(question, 'ask the model for this text without this head', ask)];
     const labelledOne = () => ['; ', link(titleOf(other), 'open this map', toMap(other, last)), `, “coreference”: ${percent(other.weight)}`];
     line.replaceChildren(
-      ...about(frame, pair, ranked.nouns),
+      ...beginning(frame, pair, ranked.nouns),
       ' most by ',
       link(titleOf(best), 'open this map', toMap(best, last)),
       `, ${percent(best.weight)}${against} at the end`,
@@ -121,7 +126,7 @@ export function createExample(context) {
   }
 
   /** "Example shown, probe 1, its last pronoun: from “He” to “Ken”". */
-  function about(frame, pair, nouns) {
+  function beginning(frame, pair, nouns) {
     const {name} = frame.sample;
     const words = `from “${frame.rows[pair.row].text}” to “${frame.columns[pair.column].text}”${nouns ? ' (all mentions)' : ''}`;
     const toPair = {kind: frame.kind, view: 'pair', ...wordsOf(pair)};
