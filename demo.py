@@ -25,7 +25,7 @@ WRITTEN = 20
 KINDS = 3
 QUESTION = "Lisa had to carry a big box. Emi came. Emi helped Lisa because she was kind. Who was kind?"
 OTHER = "Lisa had to carry a big box. Emi came. Emi helped Lisa because she was having trouble. Who was having trouble?"
-"""The same story with another reason: only the meaning tells whom `she` means."""
+"""The same story with another reason: only the meaning tells who `she` is."""
 TRANSLATIONS = 8
 
 

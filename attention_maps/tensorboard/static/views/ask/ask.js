@@ -6,7 +6,7 @@ import {element} from '../../dom/elements.js';
 import {segments, tick} from '../../dom/fields.js';
 import {KeptWeights} from '../kept_weights.js';
 import {answerOf, hasAntecedent} from '../pair/gold_pairs.js';
-import {positionOf} from '../prediction/contributions.js';
+import {ownPositionOf, positionOf} from '../prediction/contributions.js';
 import {selection} from '../tokens.js';
 import {Answer} from './answer.js';
 import {Decoding} from './decoding.js';
@@ -44,12 +44,6 @@ const FIRST = {
 const REVERSE = 'From the target language of the training data to the source language';
 const HOW =
   'What replaces the output of these heads: zero, its mean over the recorded examples of the run, or their output in another text (patching)';
-
-/** The position that predicts the word of a row itself. */
-function ownPositionOf(frame, row) {
-  const [first] = frame.rows[row].positions;
-  return frame.rowsNamed === 'predicts' ? first : Math.max(0, first - 1);
-}
 
 class Ask {
   constructor(context) {
