@@ -27,7 +27,11 @@ from attention_maps.tensorboard.plugin import AttentionPlugin
 
 VIEW = {"view": "story"}
 FLAGS = "--headless=new --no-sandbox --disable-gpu --hide-scrollbars --lang=en --window-size=1280,960"
-READY = "return document.querySelector('.page')?.getAttribute('aria-busy') === 'false'"
+READY = """
+    const example = document.querySelector(".story-example");
+    const isRead = example && (example.hidden || example.textContent.endsWith("?"));
+    return isRead && document.querySelector(".page")?.getAttribute("aria-busy") === "false";
+"""
 MILLISECONDS = 700
 
 
