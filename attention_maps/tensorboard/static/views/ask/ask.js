@@ -6,7 +6,8 @@ import {element} from '../../dom/elements.js';
 import {segments, tick} from '../../dom/fields.js';
 import {KeptWeights} from '../kept_weights.js';
 import {answerOf, hasAntecedent} from '../pair/gold_pairs.js';
-import {ownPositionOf, positionOf} from '../prediction/contributions.js';
+import {rowsOf} from '../pair/word_pair.js';
+import {positionOf} from '../prediction/contributions.js';
 import {selection} from '../tokens.js';
 import {Answer} from './answer.js';
 import {Decoding} from './decoding.js';
@@ -405,7 +406,8 @@ class Ask {
     if (answer && !exact && (!row || hasAntecedent(frame, row.index))) return {...answer, why: 'answer'};
     if (shown === undefined && !row) return null;
     const chosen = this.context.state.now.token === null ? 'finding' : 'selected';
-    const position = shown ?? (chosen === 'finding' ? ownPositionOf(frame, row.index) : positionOf(frame, row.index));
+    const own = chosen === 'finding' ? rowsOf(frame, row.index).predicts : null; // where the word itself is predicted
+    const position = shown ?? own?.[0] ?? positionOf(frame, row.index);
     const why = position === answer?.position ? 'answer' : shown === undefined ? chosen : 'shown';
     return {position, piece: frame.sample.predicts.pieces[position], why};
   }

@@ -37,7 +37,7 @@ export function mapOf({layer, head, rows}, frame, row, column) {
 }
 
 /** {predicts, reads}: query positions of the two rows of the word in `row`, which is predicted in the row before the one that reads it. */
-function rowsOf({kind, rows, rowsNamed, sample}, row) {
+export function rowsOf({kind, rows, rowsNamed, sample}, row) {
   const {positions} = rows[row];
   const at = rowsNamed === 'reads' ? positions[0] - 1 : positions.at(-1) + 1;
   const other = kind !== 'encoder' && at >= 0 && at < sample.reads.pieces.length ? [at] : null;

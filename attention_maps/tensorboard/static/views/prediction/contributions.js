@@ -10,12 +10,6 @@ export function positionOf(frame, row) {
   return frame.rowsNamed === 'predicts' ? positions[0] : positions.at(-1);
 }
 
-/** The position that predicts the word by which a row is labelled, its first piece; 0 for the first token, which nothing predicts. */
-export function ownPositionOf(frame, row) {
-  const [first] = frame.rows[row].positions;
-  return frame.rowsNamed === 'predicts' ? first : Math.max(0, first - 1);
-}
-
 /**
  * The tokens whose logits are recorded at a position, [{id, piece, probability, actual}], in the order of the tensors: the actual next
  * token (at the end of a plain text, where none is known, the most likely one), then the most likely ones.
