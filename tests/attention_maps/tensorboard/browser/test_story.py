@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from urllib.parse import urlencode
 
 from selenium.webdriver import ActionChains
 
@@ -64,6 +65,24 @@ def test_the_tab_opens_with_the_story_of_the_run(views: Page) -> None:
     wait_for(views, ".pair-view h3", "From “She” to “Kate” (all mentions) at step 9")
     views.show(**RUN, token="r6")
     wait_for(views, ".story-example", "Example shown, valid 1, the selected word: from “She” to “Kate”")
+
+
+def test_an_example_whose_maps_cannot_be_read_is_left_out(views: Page) -> None:
+    """Guards against a line that says for ever that the maps are read, and one that never comes back."""
+    empty = "return document.querySelector('.story-example').textContent === ''"
+    views.driver.execute_cdp_cmd("Network.enable", {})
+    views.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/pair?*"]})
+    try:
+        views.load(f"#attention&{urlencode({f'p.attention.{key}': value for key, value in RUN.items()})}")
+        views.settle()
+        views.wait(empty)
+        views.click(".tile[data-head='1']")
+        views.wait(empty)
+    finally:
+        views.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+        views.driver.execute_cdp_cmd("Network.disable", {})
+    views.click(".tile[data-head='0']")
+    wait_for(views, ".story-example", "without it?")
 
 
 def test_a_sentence_opens_the_map_of_the_step(views: Page) -> None:

@@ -61,7 +61,9 @@ export function createExample(context) {
       },
       (error) => {
         if (!(error instanceof Unavailable)) throw error;
-        if (asked === shown.asked) line.replaceChildren();
+        if (asked !== shown.asked) return;
+        shown = {}; // the next drawing tries again
+        line.replaceChildren();
       },
     );
   }
