@@ -43,12 +43,13 @@ def main() -> None:
 
 
 def first_of_each_kind(stories: Iterable[str]) -> list[str]:
-    """Return the first story of each kind, `KINDS` at most. The kind of a story is its first question word (who, what,
-    where): what the model must have kept in mind to answer."""
+    """Return the first story of each kind, `KINDS` at most, of those that ask a question. The kind of a story is its
+    first question word (who, what, where): what the model must have kept in mind to answer."""
     chosen: dict[str, str] = {}
     for story in stories:
         question = re.search(r"(?<=[.!?] )(\w+)[^.!?]*\?", story)
-        chosen.setdefault(question[1] if question else "", story)
+        if question:
+            chosen.setdefault(question[1], story)
         if len(chosen) == KINDS:
             break
     return list(chosen.values())

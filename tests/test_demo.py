@@ -14,10 +14,12 @@ SOURCE, TRANSLATION = "Emi prefers the apple over the orange because it is less 
 
 
 def test_the_stories_are_the_first_of_each_kind() -> None:
-    """Guards against three stories of one kind, chosen by chance."""
+    """Guards against three stories of one kind, chosen by chance, and one that asks nothing under that title."""
     who, again, what = "Ken ran. Who ran? Ken did.", "Emi sat. Who sat? Emi did.", "He had tea. What did he have? Tea."
     none, both = "A dog ran. 'Hello,' he said.", "It rained. What was wet? A cat. Who was dry? Ken."
-    assert first_of_each_kind(iter([who, again, none, what, both])) == [who, none, what]
+    where = "He ran home. Where did he run? Home."
+    assert first_of_each_kind(iter([who, again, none, what, both, where, none])) == [who, what, where]
+    assert first_of_each_kind([none]) == []
     assert first_of_each_kind([both, what, who]) == [both, who]
 
 
